@@ -1,0 +1,182 @@
+-- Up Migration
+--
+-- Fencepost's protocol begins here; docs/protocol.md argues its rules. Four words first: a SESSION is a client process
+-- with a time to live; a GRANT is a row of `locks` that names a session; a TICKET is a place in a key's line; an
+-- INCARNATION is one life of the server, from a start, a crash recovery or a promotion to the next.
+--
+-- Which life of the server is this? Every function that judges an expiry or draws a token asks first (`enter`).
+-- States of a schema:  known incarnation --(start, crash recovery, promotion, restore)--> unknown
+--                      unknown --(first call that sees it: new base, new canary, grace)--> known
+select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true);
+
+-- One row: which server this is, from where tokens are counted, and the settings that bind every client.
+-- Deleted by nobody.
+create table cluster (
+  singleton         boolean primary key default true check (singleton),
+  version           int not null,             -- of this schema: the number of the last migration applied
+  compatible_from   int not null,             -- the oldest version whose clients still understand this schema
+  boot              uuid not null,            -- names the incarnation; equal to canary.boot while it lasts
+  system_identifier bigint not null,
+  timeline          bigint not null,
+  database_oid      oid not null,
+  cluster_oid       oid not null,             -- of this very table: a restored copy has another
+  started_at        timestamptz not null,     -- of the postmaster
+  since             timestamptz not null,     -- when the incarnation was first seen
+  base              bigint not null,          -- token = base + nextval('fencing')
+  graced_at         timestamptz,              -- the last grace for a step of the server's clock
+  max_ttl           interval not null default '60s' check (max_ttl between '1s' and '1 day'),
+  replication       text not null default 'asynchronous' check (replication in ('asynchronous', 'synchronous'))
+);
+
+-- One row equal to cluster.boot. Unlogged on purpose: a crash recovery or a promotion empties it, also one that keeps
+-- the postmaster (and with it the start time). Nothing else tells of that.
+create unlogged table canary (boot uuid not null);
+
+-- The numbers of tokens. `cache 1, no cycle`: two backends must never draw out of order.
+create sequence fencing cache 1 no cycle;
+select nextval('fencing');                    -- from here on last_value tells what was drawn
+
+-- What a caller has seen, given with every call: the highest token base; the server's time in the last answer that
+-- carried one, and the milliseconds since then by the caller's monotonic clock.
+create type witness as (base bigint, server_time timestamptz, elapsed double precision);
+
+-- Refuses to take the schema away from under somebody.
+create function refuse_while_in_use() returns void language plpgsql set search_path from current as $$
+begin
+  if exists (select from sessions where died is null and expires_at > clock_timestamp()) then
+    raise exception 'fencepost: sessions are alive in schema %', current_schema()
+      using errcode = 'FP006', hint = 'Close the clients, or wait until their sessions have expired.';
+  end if;
+end $$;
+
+-- Right at once after a promotion and open to every role; pg_control_checkpoint() is stale.
+create function timeline() returns bigint language sql as $$
+  select ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::bigint
+$$;
+
+-- The base that a moment has by the clock: good until 2094, and it rises where a counter may be among lost commits.
+create function base_of(moment timestamptz) returns bigint language sql as $$
+  select floor(extract(epoch from moment - timestamptz '2026-01-01 00:00:00+00'))::bigint << 32
+$$;
+
+-- A commit that others build on is durable whatever the role's default. Set in the body: a SET clause would be
+-- undone before the commit. It only ever raises.
+create function durable() returns void language plpgsql as $$
+begin
+  if current_setting('synchronous_commit') not in ('on', 'remote_apply') then
+    perform set_config('synchronous_commit', 'on', true);
+  end if;
+end $$;
+
+-- Every session found starts its time to live anew: assigned, since the clock may be another one. In id order and
+-- waiting, the one exception to SKIP LOCKED; FOR NO KEY UPDATE, so that it waits for heartbeats and reapers alone.
+create function grace() returns void language plpgsql as $$
+begin
+  perform from sessions where died is null order by id for no key update;
+  update sessions set expires_at = clock_timestamp() + ttl where died is null;
+  perform durable();
+end $$;
+
+-- The server's clock seems to have moved otherwise than the caller's, by more than a second. A slow call looks the
+-- same, so all that follows is that this call judges no expiry.
+create function is_doubtful(seen witness) returns boolean language sql as $$
+  select coalesce(abs(extract(epoch from clock_timestamp() - seen.server_time) * 1000 - seen.elapsed) > 1000, false)
+$$;
+
+-- The cluster row while this life of the server is the one it describes, else nothing. A base that some client has
+-- seen above ours means that the commit which raised it is gone; it is believed up to a day ahead of our clock.
+create function current_incarnation(seen bigint) returns cluster language plpgsql as $$
+declare
+  here cluster;
+begin
+  select c.* into here from cluster c, canary k
+   where k.boot = c.boot
+     and c.started_at = pg_postmaster_start_time()
+     and c.timeline = timeline()
+     and c.cluster_oid = c.tableoid
+     and c.database_oid = (select d.oid from pg_database d where d.datname = current_database())
+     and (c.base >= seen or seen > base_of(clock_timestamp() + interval '1 day'));
+  return here;
+end $$;
+
+-- Runs before the call locks anything else.
+create function new_incarnation(seen bigint) returns cluster language plpgsql as $$
+declare
+  known cluster;
+  here  cluster;
+begin
+  select * into known from cluster for update;
+  here := current_incarnation(seen);          -- looked at again: we may have waited for who was first
+  if here.singleton then return here; end if;
+  if seen > base_of(clock_timestamp() + interval '1 day') then seen := 0; end if;
+  update cluster set
+    boot = gen_random_uuid(),
+    system_identifier = (select p.system_identifier from pg_control_system() p),
+    timeline = timeline(),
+    database_oid = (select oid from pg_database where datname = current_database()),
+    cluster_oid = cluster.tableoid,
+    started_at = pg_postmaster_start_time(),
+    since = clock_timestamp(),
+    base = greatest(known.base + ((1 + greatest(timeline() - known.timeline, 0)) << 32),
+                    base_of(clock_timestamp()), seen + (1::bigint << 32))
+    returning * into here;
+  delete from canary;
+  insert into canary values (here.boot);
+  perform grace();
+  return here;
+end $$;
+
+-- The head of every queue function.
+create function enter(seen witness) returns cluster language plpgsql as $$
+declare
+  here cluster;
+begin
+  if current_setting('transaction_isolation') <> 'read committed' then
+    raise exception 'fencepost: the queue works at read committed only, not at %', current_setting('transaction_isolation')
+      using errcode = 'FP001', hint = 'Call it in a transaction of its own: CALL invoke(...) does that in one round trip.';
+  end if;
+  if pg_is_in_recovery() then
+    raise exception 'fencepost: this server is a standby' using errcode = 'read_only_sql_transaction';
+  end if;
+  here := current_incarnation(coalesce(seen.base, 0));
+  if here.singleton then return here; end if;
+  return new_incarnation(coalesce(seen.base, 0));
+end $$;
+
+-- A client has proved that the server's clock was stepped: the difference of two answers lies outside what its own
+-- clocks allow for. A grace, with the base unchanged, at most one each max_ttl. True: this call began it.
+create function clock_stepped(seen witness default null) returns boolean
+  language plpgsql security definer set search_path from current as $$
+declare
+  here cluster;
+begin
+  update cluster c set graced_at = clock_timestamp()
+    where c.graced_at is null or c.graced_at not between clock_timestamp() - c.max_ttl and clock_timestamp();
+  if not found then return false; end if;
+  here := enter(seen);
+  perform grace();
+  return true;
+end $$;
+
+insert into cluster (version, compatible_from, boot, system_identifier, timeline, database_oid, cluster_oid,
+                     started_at, since, base)
+select 1, 1, gen_random_uuid(), (select system_identifier from pg_control_system()), timeline(),
+       (select oid from pg_database where datname = current_database()), 'cluster'::regclass,
+       pg_postmaster_start_time(), clock_timestamp(), base_of(clock_timestamp());
+insert into canary select boot from cluster;
+
+-- Down Migration
+select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true);
+drop function clock_stepped(witness);
+drop function enter(witness);
+drop function is_doubtful(witness);
+drop function new_incarnation(bigint);
+drop function current_incarnation(bigint);
+drop function grace();
+drop function durable();
+drop function base_of(timestamptz);
+drop function timeline();
+drop function refuse_while_in_use();
+drop table canary, cluster;
+drop sequence fencing;
+drop type witness;

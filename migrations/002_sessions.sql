@@ -1,0 +1,128 @@
+-- Up Migration
+--
+-- A session stands for one client process. Grants and tickets name it and live while it does, so that one heartbeat
+-- renews all of them.
+--   opened --heartbeat--> alive --(close | found expired by who holds the row FOR UPDATE)--> dead --(nothing names it)--> gone
+-- The row is authoritative, never the clock alone. Who writes a grant or a ticket holds it FOR KEY SHARE; a heartbeat
+-- is a plain update; death, close and a lost connection raise `generation`, which waits for the first and refuses them
+-- afterwards.
+select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true);
+
+-- One row per client process and time to live. Deleted by a tick once it is dead and no grant or ticket names it.
+-- A heartbeat writes expires_at alone, which no index may cover: it stays a heap-only update.
+create table sessions (
+  id         uuid primary key,
+  generation bigint not null default 1,
+  ttl        interval not null,
+  expires_at timestamptz not null,
+  died       timestamptz,                     -- death is stored, never inferred twice
+  opened_at  timestamptz not null default clock_timestamp(),
+  owner      text,                            -- a label for people
+  channel    text,                            -- where its process listens; null = it polls
+  info       jsonb,                           -- host, pid, application name: for people
+  -- Plain, so that raising the generation is a key update and no FOR KEY SHARE can overlook it.
+  unique (id, generation)
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);
+create index sessions_dead on sessions (died) where died is not null;
+
+-- One row: when all sessions were last looked over, so that n processes do not each do it n times.
+create table reaper (singleton boolean primary key default true check (singleton), looked_at timestamptz not null);
+insert into reaper values (true, '-infinity');
+
+
+-- Opens a session that lives for `ttl` after each heartbeat. Repeating it with the same id is harmless.
+-- No row: that session is over; open another.
+create function open_session(session uuid, ttl interval, owner text default null, channel text default null,
+                             info jsonb default null, seen witness default null)
+  returns table (generation bigint, boot uuid, token_base bigint, server_time timestamptz)
+  language plpgsql security definer set search_path from current as $$
+#variable_conflict use_column
+declare
+  here cluster := enter(open_session.seen);
+begin
+  if open_session.ttl is null or open_session.ttl < interval '1s' or open_session.ttl > here.max_ttl then
+    raise exception 'fencepost: a ttl of % is out of bounds: it is between 1 s and max_ttl, %', open_session.ttl, here.max_ttl
+      using errcode = 'FP004', hint = 'An operator raises max_ttl: select configure(max_ttl => ...).';
+  end if;
+  insert into sessions as s (id, ttl, expires_at, owner, channel, info)
+    values (open_session.session, open_session.ttl, clock_timestamp() + open_session.ttl,
+            open_session.owner, open_session.channel, open_session.info)
+    on conflict (id) do update set expires_at = clock_timestamp() + s.ttl
+      where s.died is null and s.expires_at > clock_timestamp();
+  perform durable();
+  return query
+    select s.generation, here.boot, here.base, clock_timestamp()
+      from sessions s where s.id = open_session.session and s.died is null;
+end $$;
+
+-- Renews a session in a transaction of its own. Durable: a primary that is cut off must not go on answering.
+-- Where the clock is in doubt it does not judge: nobody has taken what this session holds while its death is not stored.
+-- `held` and `tokens` (their xor) let the client see that the two of them differ; `settle` then says in what.
+create function heartbeat(session uuid, seen witness default null)
+  returns table (renewed boolean, boot uuid, token_base bigint, server_time timestamptz, held bigint, tokens bigint)
+  language plpgsql security definer set search_path from current as $$
+#variable_conflict use_column
+declare
+  here  cluster := enter(heartbeat.seen);
+  alive boolean;
+begin
+  update sessions s set expires_at = clock_timestamp() + s.ttl
+    where s.id = heartbeat.session and s.died is null
+      and (s.expires_at > clock_timestamp() or is_doubtful(heartbeat.seen));
+  alive := found;
+  perform durable();
+  return query
+    select alive, here.boot, here.base, clock_timestamp(), a.n - r.n, coalesce(a.x, 0) # coalesce(r.x, 0)
+      from (select count(*) n, bit_xor(l.token) x from locks l where l.session = heartbeat.session) a,
+           (select count(*) n, bit_xor(l.token) x from locks l where l.session = heartbeat.session and l.released) r;
+end $$;
+
+-- After a connection was lost with calls in flight: waits for what still runs under the session's generation, and
+-- refuses what arrives under it later. Returns the new generation, or null: the session is over.
+create function raise_generation(session uuid, generation bigint, seen witness default null) returns bigint
+  language plpgsql security definer set search_path from current as $$
+#variable_conflict use_column
+declare
+  here cluster := enter(raise_generation.seen);
+begin
+  update sessions s set generation = raise_generation.generation + 1
+    where s.id = raise_generation.session and s.died is null
+      and s.generation = raise_generation.generation;
+  perform durable();
+  return (select s.generation from sessions s
+           where s.id = raise_generation.session and s.died is null
+             and s.generation = raise_generation.generation + 1);
+end $$;
+
+-- Whether a grant of this session may still be in use. An expired session is buried on the way, unless the clock is in doubt.
+create function is_alive(session uuid, doubtful boolean) returns boolean language plpgsql as $$
+begin
+  if not is_alive.doubtful then perform bury(is_alive.session); end if;
+  return exists (select from sessions s where s.id = is_alive.session and s.died is null);
+end $$;
+
+-- Stores the death of a session that has expired. Only who holds the row FOR UPDATE, taken in one step, may judge;
+-- a row that somebody else holds is left to him.
+create function bury(session uuid) returns void language plpgsql as $$
+begin
+  perform from sessions s
+    where s.id = bury.session and s.died is null and s.expires_at <= clock_timestamp()
+    for update skip locked;
+  if found then
+    update sessions s set died = clock_timestamp(), generation = s.generation + 1 where s.id = bury.session;
+    perform durable();
+  end if;
+end $$;
+
+update cluster set version = 2;
+
+-- Down Migration
+select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true);
+select refuse_while_in_use();
+drop function is_alive(uuid, boolean);
+drop function bury(uuid);
+drop function raise_generation(uuid, bigint, witness);
+drop function heartbeat(uuid, witness);
+drop function open_session(uuid, interval, text, text, jsonb, witness);
+drop table reaper, sessions;
+update cluster set version = 1;

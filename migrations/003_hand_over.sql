@@ -1,0 +1,156 @@
+-- Up Migration
+--
+-- A key and its line.
+--   no row --acquire--> held --release, nobody waits--> no row
+--                       held --enqueue--> held, contended --release--> held by the head of the line
+--                       held --release under a guard--> held, released --(any later call that meets it)--> as above
+--                       the head's session cannot be locked --> nobody's, released --(its locker, or a tick)--> as above
+-- The row is authoritative. Who takes a grant away takes two steps: FOR NO KEY UPDATE in key order, which waits only
+-- for short calls of this protocol, then FOR UPDATE SKIP LOCKED, which skips nothing but a guard.
+-- Lock order, everywhere: cluster, reaper, sessions, lock rows by key, tickets; sessions of others with SKIP LOCKED.
+select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true);
+
+-- One row per key in use. Deleted by the release that finds nobody waiting.
+create table locks (
+  key        text collate "C" primary key check (key <> '' and octet_length(key) <= 1000),
+  session    uuid,                            -- null: nobody holds it, and the next call that meets it hands it over
+  request    uuid,                            -- the acquire that was granted
+  token      bigint not null,
+  contended  boolean not null default false,  -- somebody may be waiting
+  released   boolean not null default false,  -- to be handed over as soon as nothing pins it
+  granted_at timestamptz not null default clock_timestamp(),
+  label      text,
+  metadata   jsonb,
+  -- Plain: not partial, not deferrable, without `contended` and `released`. It finds a session's grants, and it makes
+  -- every change of holder a key update, so that a guard's FOR KEY SHARE cannot pass on an old row version.
+  unique (session, token)
+) with (fillfactor = 60, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
+create index locks_released on locks (session) where released;
+
+-- The lines. A ticket exists => its key has a row in `locks` that is contended.
+-- Deleted by the hand-over that grants it, by cancel, and by whoever buries its session.
+create table waiters (
+  ticket      bigint generated always as identity primary key,
+  key         text collate "C" not null,
+  session     uuid not null,
+  request     uuid not null,
+  enqueued_at timestamptz not null default clock_timestamp(),
+  label       text,
+  metadata    jsonb,
+  unique (request, key)
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
+create index waiters_line on waiters (key, ticket);
+create index waiters_session on waiters (session);
+
+-- What every queue function answers with, a row for each thing that happened:
+--   granted   request, token, key             you hold it
+--   queued    request, expires_in             in line; look again at the latest when the holder's session expires
+--   busy      request, expires_in             a try that found it taken
+--   again     request                         not decided: send the same request again
+--   dead      request                         your session is over
+--   cancelled request                         its ticket is gone
+--   released  token, key                      you no longer hold it
+--   pinned    token, key                      the same, but a guarded transaction is still open: it goes on after that
+--   absent    token, key | request            nothing of yours was there
+--   handed    key, channel                    somebody else's grant: notify that channel once this has committed
+create type answer as (
+  request uuid, outcome text, token bigint, key text, channel text,
+  expires_in double precision                 -- milliseconds
+);
+
+
+-- Milliseconds until the session of a key's holder expires: a waiter looks again no later.
+create function expires_in(session uuid) returns double precision language plpgsql as $$
+begin
+  return (select greatest(extract(epoch from s.expires_at - clock_timestamp()) * 1000, 0)
+            from sessions s where s.id = expires_in.session);
+end $$;
+
+-- Gives a key to the head of its line, or deletes it. The caller holds its row FOR UPDATE.
+-- Answers `granted` for a ticket of the caller's own session, `handed` for another's, `free`, or `deferred`: the
+-- head's session is locked by somebody else; nobody is passed over, and who holds it, or the next tick, hands over.
+create function hand_over(key text, caller uuid) returns answer language plpgsql as $$
+#variable_conflict use_column
+declare
+  head   waiters;
+  alive  sessions;
+  result answer;
+begin
+  loop
+    select * into head from waiters w where w.key = hand_over.key order by w.ticket limit 1;
+    if not found then
+      delete from locks l where l.key = hand_over.key;
+      result.outcome := 'free';
+      return result;
+    end if;
+    select * into alive from sessions s where s.id = head.session and s.died is null for key share skip locked;
+    if not found then
+      if exists (select from sessions s where s.id = head.session and s.died is null) then
+        update locks l set session = null, request = null, released = true, contended = true where l.key = hand_over.key;
+        perform durable();
+        result.outcome := 'deferred';
+        return result;
+      end if;
+      delete from waiters w where w.ticket = head.ticket;
+      continue;
+    end if;
+    -- No row: it was cancelled meanwhile, and its cancel will find nothing granted.
+    delete from waiters w where w.ticket = head.ticket;
+    continue when not found;
+    update locks l set
+      session = head.session, request = head.request, label = head.label, metadata = head.metadata,
+      token = (select c.base from cluster c) + nextval('fencing'),
+      contended = exists (select from waiters w where w.key = hand_over.key),
+      released = false, granted_at = clock_timestamp()
+      where l.key = hand_over.key
+      returning l.token into result.token;
+    perform durable();
+    result.key := hand_over.key;
+    if head.session = hand_over.caller then
+      result.outcome := 'granted';
+      result.request := head.request;
+    else
+      result.outcome := 'handed';
+      result.token := null;
+      result.channel := alive.channel;
+    end if;
+    return result;
+  end loop;
+end $$;
+
+-- Takes a key from its holder and hands it over. The caller holds its row FOR NO KEY UPDATE. A guard is not waited
+-- for: the row is marked, new guards are refused by the mark, and the next call that meets it hands over (`pinned`).
+create function take(key text, caller uuid) returns answer language plpgsql as $$
+#variable_conflict use_column
+declare
+  result answer;
+begin
+  perform from locks l where l.key = take.key for update skip locked;
+  if found then return hand_over(take.key, take.caller); end if;
+  update locks l set released = true where l.key = take.key and not l.released;
+  perform durable();
+  result.key := take.key;
+  result.outcome := 'pinned';
+  return result;
+end $$;
+
+-- Locks the rows of these keys that exist, in key order, and returns their keys.
+create function lock_rows(keys text[]) returns text[] language plpgsql set enable_seqscan = off as $$
+#variable_conflict use_column
+begin
+  return (select coalesce(array_agg(r.key), '{}') from (
+    select l.key from locks l where l.key = any (keys) order by l.key for no key update) r);
+end $$;
+
+update cluster set version = 3;
+
+-- Down Migration
+select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true);
+select refuse_while_in_use();
+drop function lock_rows(text[]);
+drop function take(text, uuid);
+drop function hand_over(text, uuid);
+drop function expires_in(uuid);
+drop type answer;
+drop table waiters, locks;
+update cluster set version = 2;

@@ -1,0 +1,133 @@
+-- Up Migration
+--
+-- Taking keys: a set-based insert for those that are free, a place in line for the rest.
+select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true);
+
+-- Asks for keys[i] under the name requests[i], for all i in one commit. Where wait[i] is false (null: all wait) it is
+-- a try. Repeating a request is harmless. `seen`: see the type `witness`.
+-- Answers granted, queued, busy, again or dead for each request (see the type `answer`), and handed for keys that
+-- were found dead and went to others.
+create function acquire(session uuid, generation bigint, keys text[], requests uuid[], wait boolean[] default null,
+                        labels text[] default null, metadata jsonb[] default null, seen witness default null)
+  returns setof answer
+  language plpgsql security definer set search_path from current
+  set enable_seqscan = off set jit = off as $$
+#variable_conflict use_column
+declare
+  here     cluster := enter(acquire.seen);
+  drawn    bigint;
+  drawn_by bigint;
+  base_by  bigint;
+  places   tid[];
+  granted  uuid[];
+  tokens   bigint[];
+begin
+  if cardinality(keys) is distinct from cardinality(requests) then
+    raise exception 'fencepost: % keys and % requests', cardinality(keys), cardinality(requests) using errcode = 'FP005';
+  end if;
+  perform from sessions s
+    where s.id = acquire.session and s.generation = acquire.generation and s.died is null and s.expires_at > clock_timestamp()
+    for key share;
+  if not found then
+    return query select r, 'dead', null::bigint, null::text, null::text, null::double precision from unnest(requests) r;
+    return;
+  end if;
+
+  -- A number drawn before the row is ours may be stale, since the insert waits. It may stand only where nobody else
+  -- drew one and the base is the same; else the rows, which are ours by now, are numbered again.
+  drawn := (select q.last_value from fencing q);
+  with inserted as (
+    insert into locks as l (key, session, request, token, label, metadata)
+    select u.key, acquire.session, u.request, here.base + nextval('fencing'), u.label, u.metadata
+      from unnest(acquire.keys, acquire.requests, acquire.labels, acquire.metadata) with ordinality u(key, request, label, metadata, i)
+     order by u.key, u.i
+    on conflict (key) do nothing
+    returning l.ctid as place, l.request, l.token)
+  select array_agg(i.place), array_agg(i.request), array_agg(i.token) into places, granted, tokens from inserted i;
+  if granted is not null then
+    select q.last_value, c.base into drawn_by, base_by from fencing q, cluster c;
+    if drawn_by - drawn <> cardinality(keys) or base_by <> here.base then
+      with numbered as (
+        update locks l set token = (select c.base from cluster c) + nextval('fencing')
+         where l.ctid = any (places) returning l.request, l.token)
+      select array_agg(n.request), array_agg(n.token) into granted, tokens from numbered n;
+    end if;
+    perform durable();
+    return query select g.request, 'granted', g.token, null::text, null::text, null::double precision
+                   from unnest(granted, tokens) g(request, token);
+    if cardinality(granted) = cardinality(keys) then return; end if;
+  end if;
+  return query select * from enqueue(acquire.session, acquire.keys, acquire.requests, acquire.wait, acquire.labels,
+                                     acquire.metadata, coalesce(granted, '{}'), is_doubtful(acquire.seen));
+end $$;
+
+-- The second half of acquire: the keys that are taken. Locks their rows first, also where they are flagged already,
+-- so that a ticket is drawn under its key's row. No row any more: `again`, for no statement goes back to inserting.
+create function enqueue(session uuid, keys text[], requests uuid[], wait boolean[], labels text[], metadata jsonb[],
+                        granted uuid[], doubtful boolean)
+  returns setof answer language plpgsql as $$
+#variable_conflict use_column
+declare
+  locked text[];
+  want   record;
+  held   locks;
+  moved  answer;
+  result answer;
+begin
+  locked := lock_rows((select array_agg(u.key) from unnest(enqueue.keys, enqueue.requests) u(key, request)
+                        left join unnest(enqueue.granted) g on g = u.request where g is null));
+  for want in
+    select u.key, u.request, coalesce(u.wait, true) as waits, u.label, u.metadata, u.key = any (locked) as there
+      from unnest(enqueue.keys, enqueue.requests, enqueue.wait, enqueue.labels, enqueue.metadata)
+             with ordinality u(key, request, wait, label, metadata, i)
+      left join unnest(enqueue.granted) g on g = u.request
+     where g is null order by u.key, u.i
+  loop
+    result := row(want.request, null, null, want.key, null, null);
+    select * into held from locks l where l.key = want.key and want.there;
+    if not found then
+      result.outcome := 'again';
+      return next result;
+      continue;
+    end if;
+    -- "You hold" comes from a transaction that wrote: under synchronous replication a read may answer too early.
+    if held.request = want.request and held.session = enqueue.session and not held.released then
+      update locks l set granted_at = l.granted_at where l.key = want.key;
+      perform durable();
+      result.outcome := 'granted';
+      result.token := held.token;
+      return next result;
+      continue;
+    end if;
+    if want.waits then
+      update locks l set contended = true where l.key = want.key and not l.contended;
+      insert into waiters (key, session, request, label, metadata)
+        values (want.key, enqueue.session, want.request, want.label, want.metadata)
+        on conflict (request, key) do nothing;
+      perform durable();
+    end if;
+    if held.released or not is_alive(held.session, enqueue.doubtful) then
+      moved := take(want.key, enqueue.session);
+      if moved.outcome in ('granted', 'handed') then return next moved; end if;
+      if moved.request = want.request then continue; end if;
+      if moved.outcome = 'free' then
+        result.outcome := 'again';
+        return next result;
+        continue;
+      end if;
+      select * into held from locks l where l.key = want.key;
+    end if;
+    result.outcome := case when want.waits then 'queued' else 'busy' end;
+    result.expires_in := expires_in(held.session);
+    return next result;
+  end loop;
+end $$;
+
+update cluster set version = 4;
+
+-- Down Migration
+select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true);
+select refuse_while_in_use();
+drop function enqueue(uuid, text[], uuid[], boolean[], text[], jsonb[], uuid[], boolean);
+drop function acquire(uuid, bigint, text[], uuid[], boolean[], text[], jsonb[], witness);
+update cluster set version = 3;

@@ -1,0 +1,167 @@
+-- Up Migration
+--
+-- What has to happen without anybody's release: the dead are buried, what they held moves on, lines are repaired.
+-- Nothing here is needed for safety; everything here is needed so that nobody is forgotten.
+select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true);
+
+-- Looks after the requests (keys[i], requests[i]) that a session waits for, and, at most once a second over all
+-- callers, after everybody's. A process ticks after each heartbeat, while it waits, and while something it released
+-- is pinned.
+-- Answers granted, queued or again for each request, and handed for each key that moved on.
+create function tick(session uuid, keys text[] default '{}', requests uuid[] default '{}', seen witness default null)
+  returns setof answer
+  language plpgsql security definer set search_path from current
+  set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
+#variable_conflict use_column
+declare
+  here     cluster := enter(tick.seen);
+  doubtful boolean := is_doubtful(tick.seen);
+  over_all boolean;
+  places   text[];
+  place    text;
+  held     locks;
+  moved    answer;
+begin
+  perform from reaper r
+    where r.looked_at <= clock_timestamp() - interval '1s' or r.looked_at > clock_timestamp()
+    for update skip locked;
+  over_all := found and not doubtful;
+  if over_all then update reaper set looked_at = clock_timestamp(); end if;
+
+  -- Sessions before lock rows, tickets last.
+  if not doubtful then
+    perform bury(s.id) from sessions s
+      where s.died is null and s.expires_at <= clock_timestamp()
+        and (over_all or s.id in (select l.session from locks l where l.key = any (tick.keys)));
+  end if;
+  if over_all then perform mend_lines(); end if;
+
+  select array_agg(distinct c.key) into places from (
+    select l.key from locks l where l.key = any (tick.keys)
+       and (l.released or not exists (select from sessions s where s.id = l.session and s.died is null))
+    union all
+    select l.key from locks l where l.session = tick.session and l.released
+    union all
+    select * from (select l.key from locks l where over_all and l.released limit 1000) r
+    union all
+    select * from (select l.key from sessions s join locks l on l.session = s.id
+                    where over_all and s.died is not null limit 1000) d) c;
+  if places is not null then
+    foreach place in array lock_rows(places) loop
+      select * into held from locks l where l.key = place;
+      continue when not held.released and is_alive(held.session, true);
+      moved := take(place, tick.session);
+      if moved.outcome = 'handed' then return next moved; end if;
+    end loop;
+  end if;
+  if over_all then perform clear_away(); end if;
+
+  if cardinality(tick.keys) > 0 then
+    return query select * from look(tick.session, tick.keys, tick.requests);
+  end if;
+end $$;
+
+-- What became of requests that wait: one statement, so that a hand-over is seen whole or not at all.
+create function look(session uuid, keys text[], requests uuid[]) returns setof answer
+  language plpgsql set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
+#variable_conflict use_column
+begin
+  -- Where a synchronous standby may be waited for, a commit whose wait was cancelled is visible before it is
+  -- replicated; then "you hold" must come from a transaction that wrote. Elsewhere visible means flushed.
+  if current_setting('synchronous_standby_names') <> '' then
+    update locks l set granted_at = l.granted_at
+     where l.key = any (lock_rows(look.keys)) and l.request = any (look.requests) and l.session = look.session;
+    perform durable();
+  end if;
+  return query
+    select u.request,
+           case when l.request = u.request and l.session = look.session and not l.released then 'granted'
+                when w.ticket is not null then 'queued' else 'again' end,
+           case when l.request = u.request and l.session = look.session and not l.released then l.token end,
+           u.key, null::text, expires_in(l.session)
+      from unnest(look.keys, look.requests) u(key, request)
+      left join locks l on l.key = u.key
+      left join waiters w on w.request = u.request and w.key = u.key;
+end $$;
+
+-- A ticket without a row, which no release would ever find.
+create function mend_lines() returns void language plpgsql as $$
+#variable_conflict use_column
+begin
+  insert into locks (key, token, contended, released)
+    select distinct w.key, 0, true, true from waiters w
+     where not exists (select from locks l where l.key = w.key) order by w.key limit 1000
+    on conflict do nothing;
+  if found then perform durable(); end if;
+end $$;
+
+-- Tickets of the dead, then the dead that nothing names any more.
+create function clear_away() returns void language plpgsql as $$
+#variable_conflict use_column
+begin
+  delete from waiters w where w.ticket = any (array(
+    select x.ticket from sessions s join waiters x on x.session = s.id where s.died is not null
+     limit 1000 for update of x skip locked));
+  delete from sessions s where s.id = any (array(
+    select x.id from sessions x
+     where x.died is not null
+       and not exists (select from locks l where l.session = x.id)
+       and not exists (select from waiters w where w.session = x.id)
+     limit 1000 for update skip locked));
+end $$;
+
+-- Ends a session: its tickets go, what it holds moves on, and calls of it that arrive later are refused. Durable,
+-- else it might come back after a crash. What is pinned keeps the row, dead, until the guard has ended.
+create function close_session(session uuid, seen witness default null) returns setof answer
+  language plpgsql security definer set search_path from current set enable_seqscan = off set jit = off as $$
+#variable_conflict use_column
+declare
+  here  cluster := enter(close_session.seen);
+  place text;
+  held  locks;
+  moved answer;
+begin
+  perform durable();
+  update sessions s set died = coalesce(s.died, clock_timestamp()), generation = s.generation + 1
+    where s.id = close_session.session;
+  if not found then return; end if;
+  foreach place in array lock_rows(array(
+    select l.key from locks l where l.session = close_session.session
+    union select w.key from waiters w where w.session = close_session.session))
+  loop
+    delete from waiters w where w.key = place and w.session = close_session.session;
+    select * into held from locks l where l.key = place;
+    continue when not held.released and held.session <> close_session.session;
+    moved := take(place, close_session.session);
+    if moved.outcome = 'handed' then return next moved; end if;
+  end loop;
+  delete from waiters w where w.ticket = any (array(
+    select x.ticket from waiters x where x.session = close_session.session for update skip locked));
+  delete from sessions s where s.id = close_session.session
+    and not exists (select from locks l where l.session = s.id)
+    and not exists (select from waiters w where w.session = s.id);
+end $$;
+
+-- All that a session holds, for a client whose own account differs from the heartbeat's.
+create function settle(session uuid, seen witness default null)
+  returns table (key text, token bigint, request uuid)
+  language plpgsql security definer set search_path from current as $$
+#variable_conflict use_column
+declare
+  here cluster := enter(settle.seen);
+begin
+  return query select l.key, l.token, l.request from locks l where l.session = settle.session and not l.released;
+end $$;
+
+update cluster set version = 6;
+
+-- Down Migration
+select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true);
+select refuse_while_in_use();
+drop function settle(uuid, witness);
+drop function close_session(uuid, witness);
+drop function clear_away();
+drop function mend_lines();
+drop function look(uuid, text[], uuid[]);
+drop function tick(uuid, text[], uuid[], witness);
+update cluster set version = 5;

@@ -1,0 +1,138 @@
+-- Up Migration
+--
+-- Who may do what, and how to call the queue from where the isolation level is not one's own.
+select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true);
+
+-- Who holds what, and who waits for what. Request ids stay out of sight: they prove whose grant it is.
+create view held as
+  select l.key, l.token, s.owner, l.label, l.metadata, l.granted_at as since, s.expires_at, l.released,
+         s.info, s.opened_at as session_since
+    from locks l left join sessions s on s.id = l.session
+   where l.session is not null;
+create view pending as
+  select w.key, w.ticket, row_number() over (partition by w.key order by w.ticket) as place, s.owner, w.label,
+         w.metadata, w.enqueued_at as since, s.expires_at, s.info
+    from waiters w left join sessions s on s.id = w.session;
+
+-- Changes the settings that bind every client; null leaves one as it is.
+-- max_ttl bounds every session's time to live. replication => 'synchronous' is the operator's word that no
+-- acknowledged commit is lost in a failover.
+create function configure(max_ttl interval default null, replication text default null)
+  returns void language plpgsql security definer set search_path from current as $$
+#variable_conflict use_column
+begin
+  update cluster c set max_ttl = coalesce(configure.max_ttl, c.max_ttl),
+                       replication = coalesce(configure.replication, c.replication);
+  perform durable();
+end $$;
+
+-- One of the queue's functions by name, with arguments and answers as JSON; tokens as strings, for bigint does not fit
+-- a JSON number everywhere.
+create function dispatch(function text, arguments jsonb) returns jsonb
+  language plpgsql security definer set search_path from current as $$
+declare
+  a        jsonb   := dispatch.arguments;
+  session  uuid    := (a->>'session')::uuid;
+  seen     witness := jsonb_populate_record(null::witness, a->'seen');
+  keys     text[]  := array(select jsonb_array_elements_text(a->'keys'));
+  requests uuid[]  := array(select e::uuid from jsonb_array_elements_text(a->'requests') e);
+  durable  boolean := coalesce((a->>'durable')::boolean, true);
+begin
+  return case dispatch.function
+    when 'open_session' then (
+      select jsonb_agg(jsonb_build_array(r.generation, r.boot, r.token_base::text, r.server_time))
+        from open_session(session, (a->>'ttl')::interval, a->>'owner', a->>'channel', a->'info', seen) r)
+    when 'heartbeat' then (
+      select jsonb_agg(jsonb_build_array(r.renewed, r.boot, r.token_base::text, r.server_time, r.held, r.tokens::text))
+        from heartbeat(session, seen) r)
+    when 'raise_generation' then jsonb_build_array(jsonb_build_array(
+      raise_generation(session, (a->>'generation')::bigint, seen)))
+    when 'clock_stepped' then jsonb_build_array(jsonb_build_array(clock_stepped(seen)))
+    when 'settle' then (
+      select jsonb_agg(jsonb_build_array(r.key, r.token::text, r.request)) from settle(session, seen) r)
+    else (
+      select jsonb_agg(jsonb_build_array(r.request, r.outcome, r.token::text, r.key, r.channel, r.expires_in)) from (
+        select r.* from acquire(session, (a->>'generation')::bigint, keys, requests,
+          array(select e::boolean from jsonb_array_elements_text(a->'wait') e),
+          array(select jsonb_array_elements_text(a->'labels')),
+          array(select nullif(e, 'null') from jsonb_array_elements(a->'metadata') e), seen) r
+         where dispatch.function = 'acquire'
+        union all select r.* from release(session, keys, array(select e::bigint from jsonb_array_elements_text(a->'tokens') e), durable, seen) r
+         where dispatch.function = 'release'
+        union all select r.* from cancel(session, keys, requests, durable, seen) r where dispatch.function = 'cancel'
+        union all select r.* from tick(session, keys, requests, seen) r where dispatch.function = 'tick'
+        union all select r.* from close_session(session, seen) r where dispatch.function = 'close_session') r)
+  end;
+end $$;
+
+-- The same in a transaction of its own at read committed, in one round trip, wherever the default is another: behind a
+-- transaction pooler, where a SET would leak, this is the way in. Invoker's rights and no SET clause, or it could not
+-- end the transaction; hence the schema's name in its text.
+do $do$ begin
+  execute format($sql$
+    create procedure %1$I.invoke(function text, arguments jsonb, inout result jsonb default null) language plpgsql as $$
+    begin
+      rollback;
+      set transaction isolation level read committed;
+      result := %1$I.dispatch(function, arguments);
+    end $$
+  $sql$, current_schema());
+end $do$;
+
+-- Takes from everybody what CREATE FUNCTION gives to everybody. Each migration that adds a function calls it.
+create function close_to_public() returns void language plpgsql set search_path from current as $$
+begin
+  execute format('revoke all on all routines in schema %1$I from public', current_schema());
+  execute format('revoke all on all tables in schema %1$I from public', current_schema());
+end $$;
+select close_to_public();
+
+create function grant_routines(to_role name, names text[]) returns void language plpgsql set search_path from current as $$
+declare
+  routine regprocedure;
+begin
+  execute format('grant usage on schema %I to %I', current_schema(), to_role);
+  for routine in
+    select p.oid from pg_proc p where p.pronamespace = current_schema()::regnamespace and p.proname = any (names)
+  loop
+    execute format('grant execute on routine %s to %I', routine, to_role);
+  end loop;
+end $$;
+
+-- What a program that takes locks needs: USAGE and EXECUTE, nothing more.
+create function grant_application(role name) returns void language plpgsql set search_path from current as $$
+begin
+  perform grant_routines(role, array['open_session', 'heartbeat', 'raise_generation', 'clock_stepped', 'acquire',
+    'release', 'cancel', 'tick', 'settle', 'close_session', 'dispatch', 'invoke', 'assert_held', 'fence', 'schema_version']);
+end $$;
+
+-- What people on duty need besides: to see, and to set.
+create function grant_operator(role name) returns void language plpgsql set search_path from current as $$
+begin
+  perform grant_application(role);
+  perform grant_routines(role, array['configure']);
+  execute format('grant select on held, pending to %I', role);
+end $$;
+
+-- What is installed, for a client that must know whether the two understand each other.
+create function schema_version() returns table (version int, compatible_from int)
+  language sql stable security definer set search_path from current as $$
+  select c.version, c.compatible_from from cluster c
+$$;
+
+update cluster set version = 8;
+select close_to_public();
+
+-- Down Migration
+select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true);
+select refuse_while_in_use();
+drop function schema_version();
+drop function grant_operator(name);
+drop function grant_application(name);
+drop function grant_routines(name, text[]);
+drop function close_to_public();
+drop procedure invoke(text, jsonb, jsonb);
+drop function dispatch(text, jsonb);
+drop function configure(interval, text);
+drop view pending, held;
+update cluster set version = 7;
