@@ -37,8 +37,12 @@ create sequence fencing cache 1 no cycle;
 select nextval('fencing');                    -- from here on last_value tells what was drawn
 
 -- What a caller has seen, given with every call: the highest token base; the server's time in the last answer that
--- carried one, and the milliseconds since then by the caller's monotonic clock.
-create type witness as (base bigint, server_time timestamptz, elapsed double precision);
+-- carried one (milliseconds since 1970), and the milliseconds since then by the caller's monotonic clock.
+create type witness as (base bigint, server_time double precision, elapsed double precision);
+
+create function server_time() returns double precision language sql as $$
+  select (extract(epoch from clock_timestamp()) * 1000)::double precision
+$$;
 
 -- Refuses to take the schema away from under somebody.
 create function refuse_while_in_use() returns void language plpgsql set search_path from current as $$
@@ -80,7 +84,7 @@ end $$;
 -- The server's clock seems to have moved otherwise than the caller's, by more than a second. A slow call looks the
 -- same, so all that follows is that this call judges no expiry.
 create function is_doubtful(seen witness) returns boolean language sql as $$
-  select coalesce(abs(extract(epoch from clock_timestamp() - seen.server_time) * 1000 - seen.elapsed) > 1000, false)
+  select coalesce(abs(server_time() - seen.server_time - seen.elapsed) > 1000, false)
 $$;
 
 -- The cluster row while this life of the server is the one it describes, else nothing. A base that some client has
@@ -179,4 +183,5 @@ drop function timeline();
 drop function refuse_while_in_use();
 drop table canary, cluster;
 drop sequence fencing;
+drop function server_time();
 drop type witness;

@@ -34,7 +34,7 @@ insert into reaper values (true, '-infinity');
 -- No row: that session is over; open another.
 create function open_session(session uuid, ttl interval, owner text default null, channel text default null,
                              info jsonb default null, seen witness default null)
-  returns table (generation bigint, boot uuid, token_base bigint, server_time timestamptz)
+  returns table (generation bigint, boot uuid, token_base bigint, server_time double precision)
   language plpgsql security definer set search_path from current as $$
 #variable_conflict use_column
 declare
@@ -51,7 +51,7 @@ begin
       where s.died is null and s.expires_at > clock_timestamp();
   perform durable();
   return query
-    select s.generation, here.boot, here.base, clock_timestamp()
+    select s.generation, here.boot, here.base, server_time()
       from sessions s where s.id = open_session.session and s.died is null;
 end $$;
 
@@ -59,7 +59,7 @@ end $$;
 -- Where the clock is in doubt it does not judge: nobody has taken what this session holds while its death is not stored.
 -- `held` and `tokens` (their xor) let the client see that the two of them differ; `settle` then says in what.
 create function heartbeat(session uuid, seen witness default null)
-  returns table (renewed boolean, boot uuid, token_base bigint, server_time timestamptz, held bigint, tokens bigint)
+  returns table (renewed boolean, boot uuid, token_base bigint, server_time double precision, held bigint, tokens bigint)
   language plpgsql security definer set search_path from current as $$
 #variable_conflict use_column
 declare
@@ -72,7 +72,7 @@ begin
   alive := found;
   perform durable();
   return query
-    select alive, here.boot, here.base, clock_timestamp(), a.n - r.n, coalesce(a.x, 0) # coalesce(r.x, 0)
+    select alive, here.boot, here.base, server_time(), a.n - r.n, coalesce(a.x, 0) # coalesce(r.x, 0)
       from (select count(*) n, bit_xor(l.token) x from locks l where l.session = heartbeat.session) a,
            (select count(*) n, bit_xor(l.token) x from locks l where l.session = heartbeat.session and l.released) r;
 end $$;

@@ -1,0 +1,34 @@
+import { Command, CommanderError } from 'commander'
+import { exitCode } from './exit-codes.ts'
+import { migrateCommand } from './migrate.ts'
+import { redact } from './output.ts'
+import { report } from './report.ts'
+
+/**
+ * Runs one call of the `fencepost` command and answers its exit code. A verb is a file of its own that makes a
+ * `Command`; its action throws, or hands over the exit code.
+ */
+export async function runCommand(args: readonly string[]): Promise<number> {
+  let code: number = exitCode.ok
+  const program = new Command('fencepost')
+    .description('Locks on PostgreSQL that wait in line, expire with their holder and carry a fencing token.')
+    .addCommand(
+      migrateCommand(found => {
+        code = found
+      }),
+    )
+  for (const command of [program, ...program.commands]) {
+    command
+      .exitOverride()
+      .showHelpAfterError('(--help shows the options)')
+      .configureOutput({ writeErr: text => process.stderr.write(redact(text)) })
+  }
+  try {
+    await program.parseAsync(args, { from: 'user' })
+    return code
+  } catch (error) {
+    // Commander has printed what is to be said. Help and version end here, too, with 0.
+    if (error instanceof CommanderError) return error.exitCode === 0 ? exitCode.ok : exitCode.usage
+    return report(error)
+  }
+}

@@ -1,0 +1,214 @@
+import { NotMigratedError, ServerTooOldError } from '../errors.ts'
+import { BrokenConnection, endsConnection } from './failure.ts'
+import { quoteIdentifier } from './migrations/quote.ts'
+import type { ClientConstructor, ClientLike, RowsResult } from './ports.ts'
+
+/** The schema's version that this client was written against, and the oldest that it still understands. */
+export const clientVersion = 8
+const oldestVersion = 8
+const oldestServer = 140_000
+
+/** A statement as the driver gets it. `name` prepares it once for each connection. */
+export interface Statement {
+  readonly text: string
+  readonly values: readonly unknown[]
+  readonly name?: string
+}
+
+export type Row = readonly (string | null)[]
+
+/** Values come as the text that the server sent, whatever parsers the application has installed. */
+const asText = { getTypeParser: () => (value: string) => value }
+
+/** What a session of ours sets once, where the connection is ours alone: hostile defaults do no harm then. */
+const settings = [
+  ['default_transaction_isolation', 'read committed'],
+  ['synchronous_commit', 'on'],
+  ['statement_timeout', '0'],
+  ['lock_timeout', '0'],
+  ['idle_in_transaction_session_timeout', '0'],
+  ['idle_session_timeout', '0'],
+  ['transaction_timeout', '0'],
+]
+
+/** One connection of our own. Any failure of it ends it: there is no half-broken connection. */
+export class Connection {
+  /** Its settings are ours: nothing between us and the server gives it to others between transactions. */
+  direct = false
+  onNotification: (payload: string) => void = () => {}
+  onClose: (cause: unknown) => void = () => {}
+  #cause: unknown
+  #isOpen = true
+  #warned = false
+  /** How to fail the queries that are in flight. Not a shared promise: each race on it would stay in memory. */
+  readonly #inFlight = new Set<(cause: unknown) => void>()
+
+  private readonly client: ClientLike
+  private readonly schema: string
+
+  private constructor(client: ClientLike, schema: string) {
+    this.client = client
+    this.schema = schema
+    client.on('error', (error: unknown) => this.destroy(error))
+    client.on('end', () => this.destroy(new Error('the server ended the connection')))
+    client.on('notification', (message: { payload?: string }) => this.onNotification(message.payload ?? ''))
+    // "Canceling wait for synchronous replication" comes as a warning beside a success: not known to be replicated.
+    client.on('notice', (notice: { code?: string }) => {
+      if (notice.code === '01000' && this.#inFlight.size > 0) this.#warned = true
+    })
+  }
+
+  /** @throws BrokenConnection, or the server's error */
+  static async open(
+    Client: ClientConstructor,
+    config: object,
+    schema: string,
+    timeout: number,
+  ): Promise<Connection> {
+    const client = new Client({
+      ...config,
+      types: asText,
+      keepAlive: true,
+      keepAliveInitialDelayMillis: 10_000,
+      connectionTimeoutMillis: timeout,
+    })
+    const connection = new Connection(client, schema)
+    try {
+      // The driver's own timeout does not cover a server that accepts and then says nothing.
+      await withDeadline(client.connect(), timeout)
+      await connection.#check(timeout)
+      return connection
+    } catch (error) {
+      connection.destroy(error)
+      throw error instanceof BrokenConnection ? new BrokenConnection(false, error.cause) : error
+    }
+  }
+
+  get isOpen(): boolean {
+    return this.#isOpen
+  }
+
+  /** @throws BrokenConnection when it broke, or the server's error */
+  async query(statement: Statement, timeout: number): Promise<Row[]> {
+    if (!this.#isOpen) throw new BrokenConnection(false, this.#cause)
+    this.#warned = false
+    const { name } = statement
+    const config = {
+      text: statement.text,
+      values: statement.values,
+      rowMode: 'array',
+      ...(name !== undefined && this.direct ? { name } : {}),
+    }
+    try {
+      const result = await this.#answer(this.client.query(config), timeout)
+      if (this.#warned) throw new Error('the server warned that it did not wait for replication')
+      return result.rows as Row[]
+    } catch (error) {
+      if (!endsConnection(error)) throw error
+      this.destroy(error)
+      throw new BrokenConnection(true, error)
+    }
+  }
+
+  /** Makes the connection's settings ours. Only after a probe has shown that it is ours alone. */
+  async claim(timeout: number): Promise<void> {
+    if (this.direct) return
+    const known = settings.map(([name]) => name)
+    await this.query(
+      {
+        text: `select set_config(s.name, w.value, false) from pg_settings s
+                 join unnest($1::text[], $2::text[]) w(name, value) on w.name = s.name`,
+        values: [known, settings.map(([, value]) => value)],
+      },
+      timeout,
+    )
+    this.direct = true
+  }
+
+  /** Ends it at once, without a word to the server: a half-open socket would keep the process alive. */
+  destroy(cause: unknown): void {
+    if (!this.#isOpen) return
+    this.#isOpen = false
+    this.#cause = cause
+    for (const fail of [...this.#inFlight]) fail(cause)
+    this.onClose(cause)
+    const stream = (this.client as { connection?: { stream?: { destroy?: () => void } } }).connection?.stream
+    if (stream?.destroy) stream.destroy()
+    else this.client.end().catch(() => {})
+  }
+
+  /** Ends it in good order. */
+  async end(): Promise<void> {
+    if (!this.#isOpen) return
+    try {
+      await withDeadline(this.client.end(), 1_000)
+    } catch {
+      // It is destroyed either way.
+    }
+    this.destroy(new Error('the client was closed'))
+  }
+
+  #answer(answer: Promise<RowsResult>, timeout: number): Promise<RowsResult> {
+    return new Promise((resolve, reject) => {
+      const fail = (cause: unknown): void => {
+        this.#inFlight.delete(fail)
+        clearTimeout(timer)
+        reject(cause)
+      }
+      const timer = setTimeout(() => fail(noAnswer(timeout)), timeout)
+      timer.unref()
+      this.#inFlight.add(fail)
+      answer.then(result => {
+        this.#inFlight.delete(fail)
+        clearTimeout(timer)
+        resolve(result)
+      }, fail)
+    })
+  }
+
+  async #check(timeout: number): Promise<void> {
+    const [server] = await this.query(
+      { text: `select current_setting('server_version_num')::int, pg_is_in_recovery()`, values: [] },
+      timeout,
+    )
+    if (Number(server?.[0]) < oldestServer) {
+      throw new ServerTooOldError(`the server is too old (${server?.[0]}): Fencepost needs PostgreSQL 14`)
+    }
+    if (server?.[1] === 't') {
+      throw Object.assign(new Error('this server is a standby'), { code: '25006', severity: 'ERROR' })
+    }
+    const [found] = await this.query(
+      {
+        text: `select version, compatible_from from ${quoteIdentifier(this.schema)}.schema_version()`,
+        values: [],
+      },
+      timeout,
+    )
+    const [version, compatibleFrom] = [Number(found?.[0] ?? 0), Number(found?.[1] ?? 0)]
+    if (version < oldestVersion || compatibleFrom > clientVersion) {
+      const newer = compatibleFrom > clientVersion
+      throw new NotMigratedError(
+        `schema "${this.schema}" has version ${version}, this client knows ${oldestVersion} to ${clientVersion}: ` +
+          (newer ? 'update the package "fencepost"' : 'run "fencepost migrate"'),
+      )
+    }
+  }
+}
+
+async function withDeadline<T>(promise: Promise<T>, timeout: number): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const deadline = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(noAnswer(timeout)), timeout)
+    timer.unref()
+  })
+  promise.catch(() => {})
+  try {
+    return await Promise.race([promise, deadline])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+function noAnswer(timeout: number): Error {
+  return new Error(`no answer within ${Math.round(timeout)} ms`)
+}

@@ -1,0 +1,157 @@
+/**
+ * The ear of a client: one channel, on the beat connection. What comes is a hint; the table is the truth.
+ *
+ *   deaf --connected, LISTEN--> probing --the probe came back here--> listening
+ *                                  |  it did not, or on another connection: a transaction pooler --> polling
+ *   a ping that goes unanswered, or finds the channel gone, ends the connection: deaf again, and a full look after that
+ */
+import type { Connection } from './connection.ts'
+import type { Lane } from './lane.ts'
+
+const probeTimeout = 1_000
+const pingTimeout = 3_000
+
+export interface ListenerEvents {
+  /** Keys that may have moved; null: anything may have. */
+  hinted(keys: readonly string[] | null): void
+  /** The connection is ours alone: its settings may be ours, too. */
+  direct(connection: Connection): Promise<void>
+  /** No notification arrives here. */
+  polling(): void
+}
+
+export class Listener {
+  readonly channel: string
+  readonly #lane: Lane
+  readonly #other: Lane
+  readonly #events: ListenerEvents
+  readonly #pingInterval: number
+  #state: 'deaf' | 'probing' | 'listening' | 'polling' = 'deaf'
+  #probe: { id: string; arrived: (here: boolean) => void } | undefined
+  #ping: NodeJS.Timeout | undefined
+  #stopped = false
+
+  /** @param other where the probe is sent from: its own connection would be told in any case */
+  constructor(lane: Lane, other: Lane, channel: string, pingInterval: number, events: ListenerEvents) {
+    this.#lane = lane
+    this.#other = other
+    this.channel = channel
+    this.#pingInterval = pingInterval
+    this.#events = events
+  }
+
+  get state(): 'deaf' | 'probing' | 'listening' | 'polling' {
+    return this.#state
+  }
+
+  /** With each new connection of the lane. */
+  async attach(connection: Connection): Promise<void> {
+    this.#state = 'probing'
+    connection.onNotification = payload => this.#heard(payload)
+    await connection.query({ text: `listen "${this.channel}"`, values: [] }, pingTimeout)
+    void this.#prove(connection)
+  }
+
+  /** The lane's connection broke. */
+  detach(): void {
+    this.#state = 'deaf'
+    clearTimeout(this.#ping)
+    this.#retry(20)
+  }
+
+  /** A probe that arrived at another connection than this one's. */
+  heardElsewhere(payload: string): void {
+    if (payload === this.#probe?.id) this.#probe.arrived(false)
+  }
+
+  stop(): void {
+    this.#stopped = true
+    clearTimeout(this.#ping)
+    this.#probe?.arrived(false)
+  }
+
+  #heard(payload: string): void {
+    if (payload === this.#probe?.id) return this.#probe.arrived(true)
+    if (this.#state === 'probing') return
+    this.#events.hinted(keysOf(payload))
+  }
+
+  async #prove(connection: Connection): Promise<void> {
+    const id = `probe ${Math.random().toString(36).slice(2)}`
+    const arrived = new Promise<boolean>(resolve => {
+      const timer = setTimeout(() => resolve(false), probeTimeout)
+      timer.unref()
+      this.#probe = {
+        id,
+        arrived: here => {
+          clearTimeout(timer)
+          resolve(here)
+        },
+      }
+    })
+    try {
+      await this.#other.query(
+        () => ({ text: 'select pg_notify($1, $2)', values: [this.channel, id] }),
+        probeTimeout,
+      )
+    } catch {
+      this.#probe?.arrived(false)
+    }
+    const here = await arrived
+    this.#probe = undefined
+    if (this.#stopped || !connection.isOpen) return
+    try {
+      if (here) await this.#events.direct(connection)
+    } catch {
+      return
+    }
+    this.#state = here ? 'listening' : 'polling'
+    if (!here) this.#events.polling()
+    // Read again after every LISTEN: what was said before it was said to nobody.
+    this.#events.hinted(null)
+    this.#schedulePing(connection)
+  }
+
+  #schedulePing(connection: Connection): void {
+    clearTimeout(this.#ping)
+    if (this.#stopped || !connection.isOpen) return
+    this.#ping = setTimeout(() => void this.#check(connection), this.#pingInterval)
+    this.#ping.unref()
+  }
+
+  async #check(connection: Connection): Promise<void> {
+    if (this.#state !== 'listening') return
+    try {
+      const [row] = await connection.query(
+        { text: 'select $1 = any (array(select pg_listening_channels()))', values: [this.channel] },
+        pingTimeout,
+      )
+      if (row?.[0] !== 't') connection.destroy(new Error('the server has forgotten the channel'))
+    } catch {
+      // A connection that does not answer has ended itself.
+    }
+    this.#schedulePing(connection)
+  }
+
+  #retry(delay: number): void {
+    if (this.#stopped) return
+    const timer = setTimeout(
+      () => {
+        if (this.#stopped || this.#lane.connection) return
+        this.#lane.open(pingTimeout).catch(() => this.#retry(Math.min(delay * 2, 1_000)))
+      },
+      delay * (1 + Math.random()),
+    )
+    timer.unref()
+  }
+}
+
+/** What cannot be read is a hint that something happened. */
+function keysOf(payload: string): readonly string[] | null {
+  try {
+    const keys: unknown = JSON.parse(payload)
+    return Array.isArray(keys) && keys.every(key => typeof key === 'string') ? keys : null
+  } catch {
+    return null
+  }
+}

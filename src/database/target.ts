@@ -1,0 +1,73 @@
+import pg from 'pg'
+import { BadOptionError } from '../errors.ts'
+import { Connection, type Row, type Statement } from './connection.ts'
+import { BrokenConnection, endsConnection } from './failure.ts'
+import type { Connect, Wire } from './lane.ts'
+import type { ClientConstructor, PoolLike, Queryable } from './ports.ts'
+
+/** Read one by one: some of them, `password` and `ssl.key` above all, are not enumerable. */
+const connectionOptions = [
+  'connectionString',
+  'user',
+  'password',
+  'host',
+  'port',
+  'database',
+  'ssl',
+  'client_encoding',
+  'options',
+  'stream',
+]
+
+/** How a connection of our own is made from what the user has: a pool's options, or a connection string. */
+export function connector(from: PoolLike | string, applicationName: string, schema: string): Connect {
+  const config: Record<string, unknown> = { application_name: applicationName }
+  let Client = pg.Client as unknown as ClientConstructor
+  if (typeof from === 'string') config.connectionString = from
+  else {
+    const options = from.options as Record<string, unknown>
+    for (const name of connectionOptions) if (options[name] !== undefined) config[name] = options[name]
+    // The pool's own class of client: the application may run another copy of the driver, or a subclass.
+    const theirs =
+      (from as { Client?: ClientConstructor }).Client ?? (options.Client as ClientConstructor | undefined)
+    if (typeof theirs === 'function') Client = theirs
+  }
+  return timeout => Connection.open(Client, config, schema, timeout)
+}
+
+/** Where only a `query` function is to be had: no connection of ours, no listening, each call through `invoke`. */
+export class QueryWire implements Wire {
+  readonly direct = false
+  readonly #database: Queryable
+
+  constructor(database: Queryable) {
+    this.#database = database
+  }
+
+  async query(statement: (direct: boolean) => Statement): Promise<Row[]> {
+    const { text, values } = statement(false)
+    try {
+      const { rows } = await this.#database.query(text, [...values])
+      return rows.map(asRow)
+    } catch (error) {
+      throw endsConnection(error) ? new BrokenConnection(true, error) : error
+    }
+  }
+}
+
+/** A row as an array of texts, whether the driver gives objects or arrays, and JSON parsed or not. */
+function asRow(row: unknown): Row {
+  const values = Array.isArray(row) ? row : Object.values(row as object)
+  return values.map(value => (value === null || typeof value === 'string' ? value : JSON.stringify(value)))
+}
+
+export function isPool(value: unknown): value is PoolLike {
+  return typeof (value as PoolLike | null)?.options === 'object'
+}
+
+export function checkDatabase(value: unknown): PoolLike | Queryable | string {
+  if (typeof value === 'string' && value !== '') return value
+  if (isPool(value)) return value
+  if (typeof (value as Queryable | null)?.query === 'function') return value as Queryable
+  throw new BadOptionError('pool: want a pg.Pool, a connection string, or an object with query(text, values)')
+}

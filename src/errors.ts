@@ -1,0 +1,127 @@
+/**
+ * Why a lock is gone, for good:
+ * - `expired`: the database says that the session is over, or that the grant is no longer there;
+ * - `unreachable`: no renewal was answered before trust ended;
+ * - `forced`: an operator took it;
+ * - `shutdown`: this client was closed, or drained because it was unhealthy.
+ */
+export type LossReason = 'expired' | 'unreachable' | 'forced' | 'shutdown'
+
+/** What every error of this package is. `code` tells which; `cause` is what was underneath, if anything was. */
+export abstract class FencepostError extends Error {
+  declare readonly code: string
+}
+
+function named(errors: Record<string, [type: { prototype: FencepostError }, code: string]>): void {
+  for (const [name, [type, code]] of Object.entries(errors)) {
+    Object.defineProperty(type.prototype, 'name', { value: name, configurable: true, writable: true })
+    Object.defineProperty(type.prototype, 'code', { value: code, enumerable: true, configurable: true })
+  }
+}
+
+/** An option out of its bounds; the message states them. Nothing was done. */
+export class BadOptionError extends FencepostError {}
+
+/** A key that cannot be one: empty, not a string, over 1,000 bytes, with a NUL or half a surrogate pair. */
+export class BadKeyError extends FencepostError {}
+
+/** The lock was not to be had within `timeout`. The place in line is given up. */
+export class LockTimeoutError extends FencepostError {
+  readonly key: string
+  /** Milliseconds. */
+  readonly timeout: number
+
+  constructor(key: string, timeout: number) {
+    super(`${JSON.stringify(key)} was not free within ${timeout} ms`)
+    this.key = key
+    this.timeout = timeout
+  }
+}
+
+/** The caller's `signal` was aborted; `cause` is its reason. The place in line is given up. */
+export class AbortedError extends FencepostError {
+  readonly key: string
+
+  constructor(key: string, reason: unknown) {
+    super(`waiting for ${JSON.stringify(key)} was aborted`, { cause: reason })
+    this.key = key
+  }
+}
+
+/** As many acquires wait as `maxPending` (or `maxPendingPerKey`) allows. */
+export class QueueFullError extends FencepostError {
+  readonly key: string
+  readonly limit: number
+
+  constructor(key: string, limit: number) {
+    super(`${limit} acquires are waiting already: ${JSON.stringify(key)} is not asked for`)
+    this.key = key
+    this.limit = limit
+  }
+}
+
+/** The handle does not hold its lock: released, or `suspended` until the next answer of the database. */
+export class NotHeldError extends FencepostError {
+  readonly key: string
+
+  constructor(message: string, key: string) {
+    super(message)
+    this.key = key
+  }
+}
+
+/** The lock, or the place in line, was lost. Final: acquire it again. */
+export class LostError extends NotHeldError {
+  readonly reason: LossReason
+
+  constructor(key: string, reason: LossReason) {
+    super(`${JSON.stringify(key)} is lost: ${reason}`, key)
+    this.reason = reason
+  }
+}
+
+/** The client is closed, or closing. */
+export class ClosedError extends FencepostError {}
+
+/** `healthy()` has answered false for a whole time to live: this process takes no locks until it answers true. */
+export class UnhealthyError extends FencepostError {}
+
+/** The database cannot be reached; `cause` is the driver's error. */
+export class UnreachableError extends FencepostError {}
+
+/** The server has no connection left for us. */
+export class OutOfConnectionsError extends UnreachableError {}
+
+/** The server is a standby, or read-only. */
+export class ReadOnlyServerError extends UnreachableError {}
+
+/** The server is older than PostgreSQL 14. */
+export class ServerTooOldError extends FencepostError {}
+
+/** The schema is not there, or too old for this client, or too new; the message says which and what to do. */
+export class NotMigratedError extends FencepostError {}
+
+/** The role may not use the schema: `fencepost migrate --grant ROLE`. */
+export class NotPermittedError extends FencepostError {}
+
+/** The database refused a call for a reason that this package does not expect; `cause` is its error. */
+export class DatabaseError extends FencepostError {}
+
+named({
+  BadOptionError: [BadOptionError, 'bad_option'],
+  BadKeyError: [BadKeyError, 'bad_key'],
+  LockTimeoutError: [LockTimeoutError, 'timed_out'],
+  AbortedError: [AbortedError, 'aborted'],
+  QueueFullError: [QueueFullError, 'queue_full'],
+  NotHeldError: [NotHeldError, 'not_held'],
+  LostError: [LostError, 'lost'],
+  ClosedError: [ClosedError, 'closed'],
+  UnhealthyError: [UnhealthyError, 'unhealthy'],
+  UnreachableError: [UnreachableError, 'unreachable'],
+  OutOfConnectionsError: [OutOfConnectionsError, 'out_of_connections'],
+  ReadOnlyServerError: [ReadOnlyServerError, 'read_only'],
+  ServerTooOldError: [ServerTooOldError, 'server_too_old'],
+  NotMigratedError: [NotMigratedError, 'not_migrated'],
+  NotPermittedError: [NotPermittedError, 'not_permitted'],
+  DatabaseError: [DatabaseError, 'database'],
+})

@@ -1,0 +1,197 @@
+/**
+ * Asks the database: for grants, and what became of those that wait. One call at a time; while it is in flight the
+ * next batch gathers.
+ */
+import { Backoff } from '../database/backoff.ts'
+import type { Answer } from '../database/calls.ts'
+import { BrokenConnection, explain, isTransient } from '../database/failure.ts'
+import { LostError, UnreachableError } from '../errors.ts'
+import type { Session } from '../session/session.ts'
+import type { Desk } from './desk.ts'
+import { Lock } from './lock.ts'
+import type { Request } from './request.ts'
+import { Worker } from './worker.ts'
+
+const batchSize = 1_000
+
+export class Asker {
+  readonly #desk: Desk
+  readonly #worker = new Worker(() => this.#step())
+  readonly #backoff = new Backoff(25, 1_000)
+  #queue: Request[] = []
+  /** Sessions to look after, and at which keys; null: at all. */
+  readonly #looks = new Map<Session, Set<string> | null>()
+  #lastWasAsk = false
+
+  constructor(desk: Desk) {
+    this.#desk = desk
+  }
+
+  ask(request: Request): void {
+    this.#queue.push(request)
+    this.#worker.wake()
+  }
+
+  /** Looks after what a session waits for, or after some keys of it. */
+  look(session: Session, keys: readonly string[] | null): void {
+    if (session.isOver) return
+    const known = this.#looks.get(session)
+    if (keys === null) this.#looks.set(session, null)
+    else if (known !== null) this.#looks.set(session, new Set([...(known ?? []), ...keys]))
+    this.#worker.wake()
+  }
+
+  idle(): Promise<void> {
+    return this.#worker.idle()
+  }
+
+  #step(): Promise<void> | undefined {
+    const [look] = this.#looks
+    if (look && (this.#lastWasAsk || this.#queue.length === 0)) {
+      this.#lastWasAsk = false
+      this.#looks.delete(look[0])
+      return this.#look(look[0], look[1])
+    }
+    this.#lastWasAsk = true
+    const batch = this.#takeBatch()
+    return batch && this.#askFor(batch)
+  }
+
+  #takeBatch(): Request[] | undefined {
+    const ttl = this.#queue[0]?.details.ttl
+    if (ttl === undefined) return undefined
+    const batch: Request[] = []
+    const rest: Request[] = []
+    for (const request of this.#queue) {
+      if (request.stage === 'done') continue
+      if (batch.length < batchSize && request.details.ttl === ttl) batch.push(request)
+      else rest.push(request)
+    }
+    this.#queue = rest
+    return batch
+  }
+
+  async #askFor(batch: Request[]): Promise<void> {
+    const { sessions, calls, askWire, callTimeout, knowledge } = this.#desk
+    const ttl = batch[0]?.details.ttl
+    if (ttl === undefined) return
+    let session: Session | undefined
+    try {
+      session = await sessions.get(ttl)
+      await session.settleGeneration(askWire, callTimeout)
+      if (session.isOver) return this.#again(batch)
+      const asked = this.#mark(batch, session)
+      if (asked.length === 0) return
+      const answers = await calls.acquire(askWire, callTimeout, session, asked, knowledge.witness())
+      this.#backoff.reset()
+      this.#desk.everReached = true
+      const byId = new Map(asked.map(request => [request.id, request]))
+      for (const answer of answers) this.deliver(answer, session, byId)
+    } catch (error) {
+      if (session && error instanceof BrokenConnection && error.sent) session.isUnsettled = true
+      await this.#failed(batch, error)
+    }
+  }
+
+  /** Those that are still wanted are asked for; one given up while its outcome was unknown is cancelled instead. */
+  #mark(batch: Request[], session: Session): Request[] {
+    const asked: Request[] = []
+    for (const request of batch) {
+      if (request.stage === 'done') continue
+      if (request.givenUp) {
+        this.#desk.returner.cancel(request)
+        continue
+      }
+      request.stage = 'asking'
+      request.session = session
+      asked.push(request)
+    }
+    return asked
+  }
+
+  #again(batch: Request[]): void {
+    this.#queue.unshift(...batch.filter(request => request.stage !== 'done'))
+  }
+
+  /** Transient failures are tried again, those of the connection for as long as the request's ttl. */
+  async #failed(batch: Request[], error: unknown): Promise<void> {
+    const failure = explain(error, this.#desk.schema)
+    const again: Request[] = []
+    for (const request of batch) {
+      if (request.stage === 'done') continue
+      request.failingSince ??= performance.now()
+      const mayTry = isTransient(error) || (failure instanceof UnreachableError && this.#desk.everReached)
+      const patience = request.waits ? request.details.ttl : Math.min(request.details.ttl, 5_000)
+      if (mayTry && performance.now() - request.failingSince < patience) {
+        again.push(request)
+        continue
+      }
+      const wasSent = request.stage !== 'new'
+      if (wasSent) this.#desk.returner.cancel(request)
+      request.fail(request.givenUp ?? failure)
+    }
+    this.#again(again)
+    if (again.length > 0) await this.#backoff.wait()
+  }
+
+  async #look(session: Session, keys: Set<string> | null): Promise<void> {
+    const { calls, askWire, callTimeout, knowledge, line } = this.#desk
+    if (session.isOver) return
+    const waiting = line.queuedOf(session).filter(request => keys === null || keys.has(request.key))
+    try {
+      const answers = await calls.tick(askWire, callTimeout, session.id, waiting, knowledge.witness())
+      this.#backoff.reset()
+      for (const answer of answers) this.deliver(answer, session)
+      this.#desk.looked(session, answers)
+    } catch {
+      // Nothing is lost: the next look is due within the poll interval, and a tick changes nothing that it alone could.
+      this.#desk.looked(session, [])
+      await this.#backoff.wait()
+    }
+  }
+
+  /**
+   * Takes an answer in, whichever call brought it. Each request is decided once, and what comes later changes nothing;
+   * but one that was given up while `asked` was in flight is cancelled now, also when its caller has gone already.
+   */
+  deliver(answer: Answer, session: Session, asked?: ReadonlyMap<string, Request>): void {
+    if (answer.outcome === 'handed') return this.#desk.returner.hint(answer.channel, answer.key)
+    const request = this.#desk.line.get(answer.request) ?? asked?.get(answer.request ?? '')
+    if (!request) return
+    request.failingSince = undefined
+    if (request.givenUp) return this.#desk.returner.cancel(request)
+    if (request.stage === 'done') return
+    switch (answer.outcome) {
+      case 'granted':
+        return this.#grant(request, answer.token as string, session)
+      case 'queued':
+        if (request.stage !== 'queued') this.#desk.queued(request, session, answer.expiresIn)
+        return
+      case 'busy':
+        return request.resolve(null)
+      case 'again':
+        this.#desk.line.dequeue(request)
+        request.stage = 'asking'
+        return this.ask(request)
+      case 'dead':
+        session.end('expired')
+        return this.ask(request)
+    }
+  }
+
+  #grant(request: Request, token: string, session: Session): void {
+    if (session.trust() === 'over') {
+      // The session's end gives the row back. Who was in line has been told; who was not asks again.
+      if (request.stage === 'queued')
+        request.fail(new LostError(request.key, session.lossReason ?? 'expired'))
+      else this.ask(request)
+      return
+    }
+    const { returner } = this.#desk
+    const lock = new Lock(request.details, request.id, token, session, () =>
+      returner.release(session, request.key, token),
+    )
+    session.held.set(token, lock)
+    request.resolve(lock)
+  }
+}

@@ -1,0 +1,89 @@
+import { QueueFullError } from '../errors.ts'
+import type { Session } from '../session/session.ts'
+import type { Request } from './request.ts'
+
+/** The requests of this client that are not decided yet, whether asked or in line. */
+export class Line {
+  readonly #requests = new Map<string, Request>()
+  readonly #byKey = new Map<string, number>()
+  readonly #queued = new Map<Session, Set<Request>>()
+  readonly #maxPending: number
+  readonly #maxPendingPerKey: number
+  // One timer that keeps the process alive while somebody waits; every other one of ours is unref'd.
+  #alive: NodeJS.Timeout | undefined
+
+  constructor(maxPending: number, maxPendingPerKey: number) {
+    this.#maxPending = maxPending
+    this.#maxPendingPerKey = maxPendingPerKey
+  }
+
+  get size(): number {
+    return this.#requests.size
+  }
+
+  /** @throws QueueFullError */
+  checkRoom(key: string): void {
+    if (this.#requests.size >= this.#maxPending) throw new QueueFullError(key, this.#maxPending)
+    if (this.#maxPendingPerKey === Number.POSITIVE_INFINITY) return
+    if ((this.#byKey.get(key) ?? 0) >= this.#maxPendingPerKey)
+      throw new QueueFullError(key, this.#maxPendingPerKey)
+  }
+
+  add(request: Request): void {
+    this.#requests.set(request.id, request)
+    if (this.#maxPendingPerKey !== Number.POSITIVE_INFINITY) {
+      this.#byKey.set(request.key, (this.#byKey.get(request.key) ?? 0) + 1)
+    }
+    this.#alive ??= setInterval(() => {}, 2 ** 30)
+  }
+
+  get(id: string | null): Request | undefined {
+    return id === null ? undefined : this.#requests.get(id)
+  }
+
+  has(id: string): boolean {
+    return this.#requests.has(id)
+  }
+
+  all(): Request[] {
+    return [...this.#requests.values()]
+  }
+
+  enqueue(request: Request, session: Session): void {
+    request.stage = 'queued'
+    let queued = this.#queued.get(session)
+    if (!queued) {
+      queued = new Set()
+      this.#queued.set(session, queued)
+    }
+    queued.add(request)
+  }
+
+  dequeue(request: Request): void {
+    const { session } = request
+    const queued = session && this.#queued.get(session)
+    if (!queued?.delete(request)) return
+    if (queued.size === 0 && session) this.#queued.delete(session)
+  }
+
+  queuedOf(session: Session): readonly Request[] {
+    return [...(this.#queued.get(session) ?? [])]
+  }
+
+  /** The sessions under which somebody is in line. */
+  waitingSessions(): Session[] {
+    return [...this.#queued.keys()]
+  }
+
+  remove(request: Request): void {
+    this.dequeue(request)
+    if (!this.#requests.delete(request.id)) return
+    const left = (this.#byKey.get(request.key) ?? 0) - 1
+    if (left > 0) this.#byKey.set(request.key, left)
+    else this.#byKey.delete(request.key)
+    if (this.#requests.size === 0) {
+      clearInterval(this.#alive)
+      this.#alive = undefined
+    }
+  }
+}

@@ -1,0 +1,105 @@
+import { randomUUID } from 'node:crypto'
+import type { Asked } from '../database/calls.ts'
+import { AbortedError, type FencepostError, LockTimeoutError } from '../errors.ts'
+import type { Session } from '../session/session.ts'
+import type { Lock, LockDetails } from './lock.ts'
+
+export interface RequestOptions extends LockDetails {
+  readonly ttl: number
+  /** A try is answered at once: it has no place in line. */
+  readonly waits: boolean
+  /** Milliseconds, or undefined: for ever. */
+  readonly timeout: number | undefined
+  readonly signal: AbortSignal | undefined
+}
+
+/**
+ * One call of `acquire`, from the first word to the last.
+ *
+ *   new --sent--> asking --queued--> queued --granted--> done
+ *                   |  granted, busy, failed: done
+ *   whoever gives it up (timeout, abort, close) decides the outcome at that moment; it is done when the database has
+ *   confirmed that nothing of it is left, or cannot be reached
+ */
+export class Request implements Asked {
+  readonly id: string = randomUUID()
+  readonly details: RequestOptions
+  readonly metadata: string | undefined
+  readonly promise: Promise<Lock | null>
+  stage: 'new' | 'asking' | 'queued' | 'done' = 'new'
+  /** Under which it was last asked. */
+  session: Session | undefined
+  /** Why its caller no longer wants it. */
+  givenUp: FencepostError | undefined
+  /** Since when the database could not be reached for it, by the monotonic clock. */
+  failingSince: number | undefined
+  #resolve: (lock: Lock | null) => void = () => {}
+  #reject: (error: unknown) => void = () => {}
+  #timer: NodeJS.Timeout | undefined
+  readonly #onGivenUp: (request: Request) => void
+  readonly #onDone: (request: Request) => void
+  readonly #onAbort = (): void => this.giveUp(new AbortedError(this.key, this.details.signal?.reason))
+
+  constructor(
+    details: RequestOptions,
+    onGivenUp: (request: Request) => void,
+    onDone: (request: Request) => void,
+  ) {
+    this.details = details
+    this.metadata = details.metadata === undefined ? undefined : JSON.stringify(details.metadata)
+    this.#onGivenUp = onGivenUp
+    this.#onDone = onDone
+    this.promise = new Promise((resolve, reject) => {
+      this.#resolve = resolve
+      this.#reject = reject
+    })
+    const { timeout, signal } = details
+    signal?.addEventListener('abort', this.#onAbort, { once: true })
+    if (timeout !== undefined && details.waits) {
+      // Node fires a timer beyond 2^31 ms at once; such a wait is one without end.
+      if (timeout < 2 ** 31)
+        this.#timer = setTimeout(() => this.giveUp(new LockTimeoutError(this.key, timeout)), timeout)
+    }
+  }
+
+  get key(): string {
+    return this.details.key
+  }
+
+  get label(): string | undefined {
+    return this.details.label
+  }
+
+  get waits(): boolean {
+    return this.details.waits
+  }
+
+  resolve(lock: Lock | null): void {
+    if (this.#finish()) this.#resolve(lock)
+  }
+
+  fail(error: unknown): void {
+    if (this.#finish()) this.#reject(error)
+  }
+
+  giveUp(error: FencepostError): void {
+    if (this.stage === 'done' || this.givenUp) return
+    this.givenUp = error
+    this.#clear()
+    if (this.stage === 'new') this.fail(error)
+    else this.#onGivenUp(this)
+  }
+
+  #clear(): void {
+    clearTimeout(this.#timer)
+    this.details.signal?.removeEventListener('abort', this.#onAbort)
+  }
+
+  #finish(): boolean {
+    if (this.stage === 'done') return false
+    this.stage = 'done'
+    this.#clear()
+    this.#onDone(this)
+    return true
+  }
+}

@@ -1,0 +1,233 @@
+/**
+ * Gives back: grants, places in line, whole sessions; and wakes those who are next. Everything here may be repeated
+ * without harm, so it is tried until it is answered or the session is over.
+ */
+import { Backoff } from '../database/backoff.ts'
+import type { Answer } from '../database/calls.ts'
+import { BrokenConnection, endsConnection, isTransient } from '../database/failure.ts'
+import type { Session } from '../session/session.ts'
+import type { Desk } from './desk.ts'
+import type { Request } from './request.ts'
+import { Worker } from './worker.ts'
+
+const batchSize = 1_000
+/** Bytes: what PostgreSQL allows in a notification, less some room. */
+const longestPayload = 7_500
+/** How long, in milliseconds, `release` waits for an answer before it leaves the rest to the background. */
+const releasePatience = 5_000
+/** The same for who has given up an acquire. */
+const cancelPatience = 1_000
+
+interface Grant {
+  readonly key: string
+  readonly token: string
+  readonly done: () => void
+}
+
+interface Debts {
+  readonly grants: Grant[]
+  readonly requests: Set<Request>
+  closes: boolean
+  settles: boolean
+}
+
+export class Returner {
+  readonly #desk: Desk
+  readonly #worker = new Worker(() => this.#step())
+  readonly #backoff = new Backoff(25, 1_000)
+  readonly #debts = new Map<Session, Debts>()
+  readonly #hints = new Map<string, Set<string>>()
+  /** Given back, but pinned by a guard: asked again until it has moved on. */
+  readonly #pinned = new Map<string, { session: Session; key: string; token: string }>()
+
+  constructor(desk: Desk) {
+    this.#desk = desk
+  }
+
+  /** Resolves when it is answered, or will be without the caller. Never rejects. */
+  release(session: Session, key: string, token: string): Promise<void> {
+    session.held.delete(token)
+    if (session.isOver) return Promise.resolve()
+    session.returning.add(token)
+    return new Promise(resolve => {
+      // A timer that keeps the process alive for so long: a release must not be lost because it came last.
+      const patience = setTimeout(resolve, releasePatience)
+      const done = (): void => {
+        clearTimeout(patience)
+        session.returning.delete(token)
+        resolve()
+      }
+      this.#debtsOf(session).grants.push({ key, token, done })
+      this.#worker.wake()
+    })
+  }
+
+  /** Gives a request up in the database, then fails it with the reason for which it was given up. */
+  cancel(request: Request): void {
+    const { session } = request
+    if (!session || session.isOver) return request.fail(request.givenUp)
+    const { requests } = this.#debtsOf(session)
+    requests.add(request)
+    setTimeout(() => request.fail(request.givenUp), cancelPatience).unref()
+    this.#worker.wake()
+  }
+
+  close(session: Session): void {
+    this.#debtsOf(session).closes = true
+    this.#worker.wake()
+  }
+
+  settle(session: Session): void {
+    this.#debtsOf(session).settles = true
+    this.#worker.wake()
+  }
+
+  /** The next in line listens there. Sent after the commit that granted it. */
+  hint(channel: string | null, key: string | null): void {
+    if (channel === null || key === null) return
+    if (channel === this.#desk.channel) return this.#desk.hinted([key])
+    const keys = this.#hints.get(channel)
+    if (keys) keys.add(key)
+    else this.#hints.set(channel, new Set([key]))
+    this.#worker.wake()
+  }
+
+  idle(): Promise<void> {
+    return this.#worker.idle()
+  }
+
+  #debtsOf(session: Session): Debts {
+    let debts = this.#debts.get(session)
+    if (debts) return debts
+    debts = { grants: [], requests: new Set(), closes: false, settles: false }
+    this.#debts.set(session, debts)
+    return debts
+  }
+
+  #step(): Promise<void> | undefined {
+    if (this.#hints.size > 0) return this.#notify()
+    const [next] = this.#debts
+    if (!next) return undefined
+    const [session, debts] = next
+    // To the end of the round: another session's debts are next.
+    this.#debts.delete(session)
+    this.#debts.set(session, debts)
+    return this.#payOne(session, debts)
+  }
+
+  async #payOne(session: Session, debts: Debts): Promise<void> {
+    try {
+      await this.#pay(session, debts)
+      this.#backoff.reset()
+    } catch (error) {
+      // An error that the server is sure of would be the same the next time: what it was about ends with the session.
+      if (!(error instanceof BrokenConnection) && !endsConnection(error) && !isTransient(error)) {
+        this.#forget(debts)
+      }
+      await this.#backoff.wait()
+    }
+    if (session.isOver && !debts.closes) this.#forget(debts)
+    const { grants, requests, closes, settles } = debts
+    if (grants.length === 0 && requests.size === 0 && !closes && !settles) this.#debts.delete(session)
+  }
+
+  async #pay(session: Session, debts: Debts): Promise<void> {
+    const { calls, returnWire: wire, callTimeout, knowledge } = this.#desk
+    if (debts.closes) {
+      // Its end gives everything back at once. Past its ttl the database has done so by itself.
+      if (performance.now() < session.closeBy) {
+        this.#deliver(await calls.closeSession(wire, callTimeout, session.id, knowledge.witness()), session)
+      }
+      this.#forget(debts)
+      debts.closes = false
+    } else if (session.isOver) {
+      this.#forget(debts)
+    } else if (debts.grants.length > 0) {
+      const grants = debts.grants.slice(0, batchSize)
+      const answers = await calls.release(wire, callTimeout, session.id, grants, knowledge.witness())
+      debts.grants.splice(0, grants.length)
+      for (const grant of grants) grant.done()
+      this.#deliver(answers, session)
+      this.#note(answers, session)
+    } else if (debts.requests.size > 0) {
+      await session.settleGeneration(wire, callTimeout)
+      const requests = [...debts.requests].slice(0, batchSize)
+      const answers = await calls.cancel(wire, callTimeout, session.id, requests, knowledge.witness())
+      for (const request of requests) {
+        debts.requests.delete(request)
+        request.fail(request.givenUp)
+      }
+      this.#deliver(answers, session)
+      this.#note(answers, session)
+    } else if (debts.settles) {
+      debts.settles = false
+      await this.#settle(session)
+    }
+  }
+
+  #forget(debts: Debts): void {
+    for (const grant of debts.grants.splice(0)) grant.done()
+    for (const request of debts.requests) request.fail(request.givenUp)
+    debts.requests.clear()
+    debts.settles = false
+  }
+
+  #deliver(answers: readonly Answer[], session: Session): void {
+    for (const answer of answers) {
+      if (answer.outcome === 'handed' || answer.outcome === 'granted')
+        this.#desk.asker.deliver(answer, session)
+    }
+  }
+
+  /** What is pinned moves on when the guard ends; whoever released it asks again until then. */
+  #note(answers: readonly Answer[], session: Session): void {
+    for (const { outcome, key, token } of answers) {
+      if (token === null || key === null) continue
+      if (outcome !== 'pinned') this.#pinned.delete(token)
+      else {
+        this.#pinned.set(token, { session, key, token })
+        const again = setTimeout(() => {
+          if (this.#pinned.delete(token) && !session.isOver) void this.release(session, key, token)
+        }, this.#desk.poll)
+        again.unref()
+      }
+    }
+  }
+
+  /**
+   * The two accounts differ. A row that is neither held, nor being given back, nor asked for, is released by its token;
+   * a lock that was held before the call and is not in the answer is lost. What was in flight at either end is left alone.
+   */
+  async #settle(session: Session): Promise<void> {
+    const { calls, returnWire, callTimeout, knowledge, line } = this.#desk
+    const heldBefore = [...session.held]
+    const before = new Set([...session.held.keys(), ...session.returning])
+    const asked = new Set(line.all().map(request => request.id))
+    const rows = await calls.settle(returnWire, callTimeout, session.id, knowledge.witness())
+    const there = new Set(rows.map(row => row.token))
+    for (const { key, token, request } of rows) {
+      const known = before.has(token) || session.held.has(token) || session.returning.has(token)
+      if (!known && !asked.has(request) && !line.has(request)) void this.release(session, key, token)
+    }
+    for (const [token, holding] of heldBefore) {
+      if (there.has(token) || !session.held.delete(token)) continue
+      holding.lose('expired')
+    }
+  }
+
+  async #notify(): Promise<void> {
+    const hints = [...this.#hints].map(([channel, keys]) => ({ channel, payload: payloadOf([...keys]) }))
+    this.#hints.clear()
+    try {
+      await this.#desk.calls.notify(this.#desk.returnWire, this.#desk.callTimeout, hints)
+    } catch {
+      // A hint and no more: who waits looks within the poll interval.
+    }
+  }
+}
+
+/** The keys as JSON; empty when they are too long: look at everything. */
+function payloadOf(keys: readonly string[]): string {
+  const payload = JSON.stringify(keys)
+  return Buffer.byteLength(payload) <= longestPayload ? payload : ''
+}

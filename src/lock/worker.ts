@@ -1,0 +1,38 @@
+/** Runs one job after another as long as there is work: what comes meanwhile gathers into the next batch. */
+export class Worker {
+  readonly #step: () => Promise<void> | undefined
+  #isRunning = false
+  #idle: (() => void)[] = []
+
+  /** @param step one batch of work, or undefined when there is none */
+  constructor(step: () => Promise<void> | undefined) {
+    this.#step = step
+  }
+
+  /** The first batch is what one turn of the event loop brings. */
+  wake(): void {
+    if (this.#isRunning) return
+    this.#isRunning = true
+    setImmediate(() => void this.#run())
+  }
+
+  idle(): Promise<void> {
+    if (!this.#isRunning) return Promise.resolve()
+    return new Promise(resolve => this.#idle.push(resolve))
+  }
+
+  async #run(): Promise<void> {
+    for (;;) {
+      const work = this.#step()
+      if (!work) break
+      try {
+        await work
+      } catch (error) {
+        // Every step answers for its own failures; should one not, the loop must go on all the same.
+        process.emitWarning(error instanceof Error ? error : String(error), 'FencepostWarning')
+      }
+    }
+    this.#isRunning = false
+    for (const resolve of this.#idle.splice(0)) resolve()
+  }
+}

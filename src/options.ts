@@ -1,0 +1,90 @@
+import ms from 'ms'
+import { BadKeyError, BadOptionError } from './errors.ts'
+
+/** Milliseconds, or text such as `"15s"`, `"2m"`, `"1500ms"`. */
+export type Duration = number | string
+
+/** @throws BadOptionError with the bounds */
+export function milliseconds(name: string, value: Duration, least: number, most: number): number {
+  const read = typeof value === 'string' ? ms(value as ms.StringValue) : value
+  if (typeof read !== 'number' || Number.isNaN(read) || read < least || read > most) {
+    const bound = most === Number.POSITIVE_INFINITY ? `at least ${least} ms` : `${least} to ${most} ms`
+    throw new BadOptionError(`${name}: want ${bound}, or text such as "15s"; got ${show(value)}`)
+  }
+  return read
+}
+
+/** @throws BadOptionError */
+export function wholeNumber(name: string, value: number): number {
+  if (Number.isInteger(value) && value >= 1) return value
+  if (value === Number.POSITIVE_INFINITY) return value
+  throw new BadOptionError(`${name}: want a whole number from 1; got ${show(value)}`)
+}
+
+const longestKey = 1_000
+const longestLabel = 200
+const longestMetadata = 1_000
+
+/** The key as the database knows it: a namespace is a prefix of it. @throws BadKeyError */
+export function fullKey(namespace: string | undefined, key: unknown): string {
+  if (typeof key !== 'string') throw new BadKeyError(`a key is a string; got ${show(key)}`)
+  if (key === '') throw new BadKeyError('a key is not empty')
+  const full = namespace === undefined ? key : `${namespace}:${key}`
+  if (full.includes('\0')) throw new BadKeyError('a key has no NUL in it')
+  if (!isWellFormed(full)) throw new BadKeyError('a key is Unicode: it has half a surrogate pair in it')
+  const bytes = Buffer.byteLength(full)
+  if (bytes > longestKey) {
+    throw new BadKeyError(
+      `a key has at most ${longestKey} bytes in UTF-8, its namespace included; this one has ${bytes}`,
+    )
+  }
+  return full
+}
+
+/** @throws BadOptionError */
+export function checkNamespace(namespace: string | undefined): string | undefined {
+  if (namespace === undefined) return undefined
+  if (
+    typeof namespace !== 'string' ||
+    namespace === '' ||
+    namespace.includes(':') ||
+    Buffer.byteLength(namespace) > 200
+  ) {
+    throw new BadOptionError(`namespace: want 1 to 200 bytes without a colon; got ${show(namespace)}`)
+  }
+  fullKey(namespace, 'x')
+  return namespace
+}
+
+/** @throws BadOptionError */
+export function checkLabel(label: string | undefined): string | undefined {
+  if (label === undefined) return undefined
+  if (typeof label !== 'string' || label.includes('\0') || Buffer.byteLength(label) > longestLabel) {
+    throw new BadOptionError(`label: want text of at most ${longestLabel} bytes without NUL`)
+  }
+  return label
+}
+
+/** @throws BadOptionError */
+export function checkMetadata(metadata: unknown): unknown {
+  if (metadata === undefined) return undefined
+  let text: string | undefined
+  try {
+    text = JSON.stringify(metadata)
+  } catch (cause) {
+    throw new BadOptionError('metadata: want what JSON can hold', { cause })
+  }
+  if (text === undefined || text.includes('\\u0000') || Buffer.byteLength(text) > longestMetadata) {
+    throw new BadOptionError(`metadata: want JSON of at most ${longestMetadata} bytes without NUL`)
+  }
+  return metadata
+}
+
+function isWellFormed(text: string): boolean {
+  return (text as string & { isWellFormed(): boolean }).isWellFormed()
+}
+
+function show(value: unknown): string {
+  const text = typeof value === 'string' ? JSON.stringify(value) : String(value)
+  return text.length > 60 ? `${text.slice(0, 60)}…` : text
+}

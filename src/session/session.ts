@@ -1,0 +1,234 @@
+/**
+ * A session as this process sees it. The row in the database is authoritative for everybody else; for us it is the
+ * trust that the last answered renewal gave.
+ *
+ *   open --renewed--> open
+ *     |  a renewal failed: degraded, still trusted, tried again faster
+ *     |  only the wall clock says that trust is over: suspended, not trusted until the next answer
+ *     v
+ *   over   (refused: `expired`; trust ran out: `unreachable`, or `expired` where no renewal had failed) - for good
+ *
+ * Trust ends at (just before the last answered renewal was sent) + ttl - margin, by the monotonic clock: the database
+ * counts from when it received the same renewal, which is later, so the holder knows first.
+ */
+import { randomUUID } from 'node:crypto'
+import type { Beat, Calls } from '../database/calls.ts'
+import { messageOf } from '../database/failure.ts'
+import type { Wire } from '../database/lane.ts'
+import { type LossReason, LostError, UnreachableError } from '../errors.ts'
+import { type Moment, now, trustAt } from './clock.ts'
+import type { Knowledge } from './knowledge.ts'
+
+/** What a session holds: it is told of the loss, once. */
+export interface Holding {
+  readonly key: string
+  readonly requestId: string
+  lose(reason: LossReason): void
+}
+
+export interface SessionHost {
+  readonly calls: Calls
+  readonly beatWire: Wire
+  readonly knowledge: Knowledge
+  /** After each renewal: the tick, and the settling where the two accounts differ. */
+  onRenewed(session: Session, differs: boolean): void
+  onOver(session: Session, reason: LossReason): void
+  /** False for a whole ttl: the session is drained. */
+  isHealthy(session: Session): boolean
+}
+
+export class Session {
+  readonly id: string = randomUUID()
+  readonly ttl: number
+  /** How long an answered renewal is trusted, from its sending, in milliseconds. */
+  readonly span: number
+  /** By token, as decimal text. */
+  readonly held: Map<string, Holding> = new Map()
+  /** Tokens that are being given back: neither held nor lost until that is answered. */
+  readonly returning: Set<string> = new Set()
+  generation = 1
+  /** A call was lost in flight: the generation must be raised before another is made under it. */
+  isUnsettled = false
+  /** When the next look at its waiting requests is due, by the monotonic clock. */
+  lookAt: number = Number.POSITIVE_INFINITY
+  pollDelay = 0
+  /** Once it is over: until when its row may still be alive, by the monotonic clock. */
+  closeBy: number = Number.POSITIVE_INFINITY
+  #since: Moment
+  #over: LossReason | undefined
+  #isDegraded = false
+  #lastFailure: unknown
+  #beating: Promise<void> | undefined
+  #raising: Promise<void> | undefined
+  #beatTimer: NodeJS.Timeout | undefined
+  #trustTimer: NodeJS.Timeout | undefined
+  readonly #host: SessionHost
+
+  constructor(host: SessionHost, ttl: number) {
+    this.#host = host
+    this.ttl = ttl
+    this.span = ttl - Math.max(200, ttl / 20)
+    this.#since = now()
+  }
+
+  /** Creates its row. Undefined: the server knows it as over already; take another. */
+  async open(
+    wire: Wire,
+    timeout: number,
+    about: { owner: string | undefined; channel: string | undefined; info: string },
+  ): Promise<boolean> {
+    const { calls, knowledge } = this.#host
+    const sent = now()
+    const opened = await calls.openSession(
+      wire,
+      timeout,
+      { id: this.id, ttl: this.ttl, ...about },
+      knowledge.witness(),
+    )
+    if (!opened) return false
+    this.generation = opened.generation
+    this.#note(opened, sent)
+    this.#renewed(sent)
+    return true
+  }
+
+  get isOver(): boolean {
+    return this.#over !== undefined
+  }
+
+  get lossReason(): LossReason | undefined {
+    return this.#over
+  }
+
+  /** Looks at the clocks now. Over is final: what is held has been told before this returns. */
+  trust(): 'held' | 'degraded' | 'suspended' | 'over' {
+    if (this.#over) return 'over'
+    const trust = trustAt(this.#since, this.span)
+    if (trust === 'over') {
+      this.end(this.#isDegraded ? 'unreachable' : 'expired')
+      return 'over'
+    }
+    if (trust === 'suspended') {
+      void this.beat()
+      return 'suspended'
+    }
+    return this.#isDegraded ? 'degraded' : 'held'
+  }
+
+  /** Milliseconds of trust left; 0 when there is none. */
+  remaining(): number {
+    const trust = this.trust()
+    if (trust === 'over' || trust === 'suspended') return 0
+    return this.#since.monotonic + this.span - performance.now()
+  }
+
+  /** Renews now. @throws LostError, UnreachableError */
+  async renew(key: string): Promise<void> {
+    const before = this.#since
+    await this.beat()
+    if (this.#over) throw new LostError(key, this.#over)
+    if (this.#since === before) {
+      throw new UnreachableError(`the renewal failed: ${messageOf(this.#lastFailure)}`, {
+        cause: this.#lastFailure,
+      })
+    }
+  }
+
+  beat(): Promise<void> {
+    this.#beating ??= this.#beat().finally(() => {
+      this.#beating = undefined
+    })
+    return this.#beating
+  }
+
+  /** Raises the generation after a call was lost in flight: waits for what still runs, refuses what arrives later. */
+  settleGeneration(wire: Wire, timeout: number): Promise<void> {
+    if (!this.isUnsettled || this.#over) return Promise.resolve()
+    this.#raising ??= this.#raise(wire, timeout).finally(() => {
+      this.#raising = undefined
+    })
+    return this.#raising
+  }
+
+  end(reason: LossReason): void {
+    if (this.#over) return
+    this.#over = reason
+    this.closeBy = performance.now() + this.ttl
+    clearTimeout(this.#beatTimer)
+    clearTimeout(this.#trustTimer)
+    const lost = [...this.held.values()]
+    this.held.clear()
+    for (const holding of lost) holding.lose(reason)
+    this.#host.onOver(this, reason)
+  }
+
+  async #beat(): Promise<void> {
+    clearTimeout(this.#beatTimer)
+    if (this.trust() === 'over') return
+    if (!this.#host.isHealthy(this)) return this.end('shutdown')
+    const { calls, beatWire, knowledge } = this.#host
+    const sent = now()
+    let answer: Beat
+    try {
+      answer = await calls.heartbeat(beatWire, Math.max(this.ttl / 3, 250), this.id, knowledge.witness())
+    } catch (error) {
+      this.#lastFailure = error
+      this.#isDegraded = true
+      this.#schedule(this.#retryDelay())
+      return
+    }
+    if (this.#over) return
+    if (!answer.renewed) return this.end('expired')
+    const reborn = this.#note(answer, sent)
+    this.#renewed(sent)
+    this.#host.onRenewed(this, reborn || this.#differs(answer))
+  }
+
+  #note(answer: { base: string; boot: string; serverTime: number }, sent: Moment): boolean {
+    const { calls, beatWire, knowledge } = this.#host
+    const { reborn, stepped } = knowledge.learn(answer, sent)
+    if (stepped) calls.clockStepped(beatWire, this.ttl / 3, knowledge.witness()).catch(() => {})
+    return reborn
+  }
+
+  #differs(answer: Beat): boolean {
+    if (answer.held !== this.held.size) return true
+    let tokens = 0n
+    for (const token of this.held.keys()) tokens ^= BigInt(token)
+    return tokens !== answer.tokens
+  }
+
+  #renewed(sent: Moment): void {
+    this.#since = sent
+    this.#isDegraded = false
+    this.#schedule(sent.monotonic + this.ttl / 3 - performance.now())
+    clearTimeout(this.#trustTimer)
+    this.#trustTimer = setTimeout(
+      () => this.trust(),
+      Math.ceil(sent.monotonic + this.span - performance.now()),
+    )
+    this.#trustTimer.unref()
+  }
+
+  #schedule(delay: number): void {
+    if (this.#over) return
+    clearTimeout(this.#beatTimer)
+    this.#beatTimer = setTimeout(() => void this.beat(), Math.max(delay, 0))
+    this.#beatTimer.unref()
+  }
+
+  /** A twelfth of the ttl, half of that when little trust is left, with jitter: a fleet fails together. */
+  #retryDelay(): number {
+    const left = this.#since.monotonic + this.span - performance.now()
+    const delay = left < this.ttl / 3 ? this.ttl / 24 : this.ttl / 12
+    return Math.max(delay, 50) * (0.75 + Math.random() / 4)
+  }
+
+  async #raise(wire: Wire, timeout: number): Promise<void> {
+    const { calls, knowledge } = this.#host
+    const raised = await calls.raiseGeneration(wire, timeout, this.id, this.generation, knowledge.witness())
+    if (raised === undefined) return this.end('expired')
+    this.generation = raised
+    this.isUnsettled = false
+  }
+}
