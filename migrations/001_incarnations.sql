@@ -87,53 +87,50 @@ create function is_doubtful(seen witness) returns boolean language sql as $$
   select coalesce(abs(server_time() - seen.server_time - seen.elapsed) > 1000, false)
 $$;
 
--- The cluster row while this life of the server is the one it describes, else nothing. A base that some client has
--- seen above ours means that the commit which raised it is gone; it is believed up to a day ahead of our clock.
-create function current_incarnation(seen bigint) returns cluster language plpgsql as $$
-declare
-  here cluster;
+-- The token base while this life of the server is the one that the cluster row describes, else null. A base that some
+-- client has seen above ours means that the commit which raised it is gone; it is believed up to a day ahead of our clock.
+create function current_base(seen bigint) returns bigint language plpgsql as $$
 begin
-  select c.* into here from cluster c, canary k
-   where k.boot = c.boot
-     and c.started_at = pg_postmaster_start_time()
-     and c.timeline = timeline()
-     and c.cluster_oid = c.tableoid
-     and c.database_oid = (select d.oid from pg_database d where d.datname = current_database())
-     and (c.base >= seen or seen > base_of(clock_timestamp() + interval '1 day'));
-  return here;
+  return (select c.base from cluster c, canary k
+           where k.boot = c.boot
+             and c.started_at = pg_postmaster_start_time()
+             and c.timeline = timeline()
+             and c.cluster_oid = c.tableoid
+             and c.database_oid = (select d.oid from pg_database d where d.datname = current_database())
+             and (c.base >= seen or seen > base_of(clock_timestamp() + interval '1 day')));
 end $$;
 
 -- Runs before the call locks anything else.
-create function new_incarnation(seen bigint) returns cluster language plpgsql as $$
+create function new_incarnation(seen bigint) returns bigint language plpgsql as $$
 declare
   known cluster;
-  here  cluster;
+  base  bigint;
 begin
   select * into known from cluster for update;
-  here := current_incarnation(seen);          -- looked at again: we may have waited for who was first
-  if here.singleton then return here; end if;
+  base := current_base(seen);                 -- looked at again: we may have waited for who was first
+  if base is not null then return base; end if;
   if seen > base_of(clock_timestamp() + interval '1 day') then seen := 0; end if;
-  update cluster set
+  base := greatest(known.base + ((1 + greatest(timeline() - known.timeline, 0)) << 32),
+                   base_of(clock_timestamp()), seen + (1::bigint << 32));
+  update cluster c set
     boot = gen_random_uuid(),
     system_identifier = (select p.system_identifier from pg_control_system() p),
     timeline = timeline(),
-    database_oid = (select oid from pg_database where datname = current_database()),
-    cluster_oid = cluster.tableoid,
+    database_oid = (select d.oid from pg_database d where d.datname = current_database()),
+    cluster_oid = c.tableoid,
     started_at = pg_postmaster_start_time(),
     since = clock_timestamp(),
-    base = greatest(known.base + ((1 + greatest(timeline() - known.timeline, 0)) << 32),
-                    base_of(clock_timestamp()), seen + (1::bigint << 32))
-    returning * into here;
+    base = new_incarnation.base;
   delete from canary;
-  insert into canary values (here.boot);
+  insert into canary select c.boot from cluster c;
   perform grace();
-  return here;
+  return base;
 end $$;
 
--- The head of every queue function.
-create function enter(seen witness) returns cluster language plpgsql as $$
+-- The head of every queue function: refuses where the protocol does not hold, and returns the token base.
+create function enter(seen witness) returns bigint language plpgsql as $$
 declare
-  here cluster;
+  base bigint;
 begin
   if current_setting('transaction_isolation') <> 'read committed' then
     raise exception 'fencepost: the queue works at read committed only, not at %', current_setting('transaction_isolation')
@@ -142,8 +139,8 @@ begin
   if pg_is_in_recovery() then
     raise exception 'fencepost: this server is a standby' using errcode = 'read_only_sql_transaction';
   end if;
-  here := current_incarnation(coalesce(seen.base, 0));
-  if here.singleton then return here; end if;
+  base := current_base(coalesce(seen.base, 0));
+  if base is not null then return base; end if;
   return new_incarnation(coalesce(seen.base, 0));
 end $$;
 
@@ -151,14 +148,11 @@ end $$;
 -- clocks allow for. A grace, with the base unchanged, at most one each max_ttl. True: this call began it.
 create function clock_stepped(seen witness default null) returns boolean
   language plpgsql security definer set search_path from current as $$
-declare
-  here cluster;
 begin
   update cluster c set graced_at = clock_timestamp()
     where c.graced_at is null or c.graced_at not between clock_timestamp() - c.max_ttl and clock_timestamp();
   if not found then return false; end if;
-  here := enter(seen);
-  perform grace();
+  perform enter(seen), grace();
   return true;
 end $$;
 
@@ -175,7 +169,7 @@ drop function clock_stepped(witness);
 drop function enter(witness);
 drop function is_doubtful(witness);
 drop function new_incarnation(bigint);
-drop function current_incarnation(bigint);
+drop function current_base(bigint);
 drop function grace();
 drop function durable();
 drop function base_of(timestamptz);

@@ -38,8 +38,10 @@ create function open_session(session uuid, ttl interval, owner text default null
   language plpgsql security definer set search_path from current as $$
 #variable_conflict use_column
 declare
-  here cluster := enter(open_session.seen);
+  here cluster;
 begin
+  perform enter(open_session.seen);
+  select * into here from cluster;
   if open_session.ttl is null or open_session.ttl < interval '1s' or open_session.ttl > here.max_ttl then
     raise exception 'fencepost: a ttl of % is out of bounds: it is between 1 s and max_ttl, %', open_session.ttl, here.max_ttl
       using errcode = 'FP004', hint = 'An operator raises max_ttl: select configure(max_ttl => ...).';
@@ -63,17 +65,18 @@ create function heartbeat(session uuid, seen witness default null)
   language plpgsql security definer set search_path from current as $$
 #variable_conflict use_column
 declare
-  here  cluster := enter(heartbeat.seen);
   alive boolean;
 begin
+  perform enter(heartbeat.seen);
   update sessions s set expires_at = clock_timestamp() + s.ttl
     where s.id = heartbeat.session and s.died is null
       and (s.expires_at > clock_timestamp() or is_doubtful(heartbeat.seen));
   alive := found;
   perform durable();
   return query
-    select alive, here.boot, here.base, server_time(), a.n - r.n, coalesce(a.x, 0) # coalesce(r.x, 0)
-      from (select count(*) n, bit_xor(l.token) x from locks l where l.session = heartbeat.session) a,
+    select alive, c.boot, c.base, server_time(), a.n - r.n, coalesce(a.x, 0) # coalesce(r.x, 0)
+      from cluster c,
+           (select count(*) n, bit_xor(l.token) x from locks l where l.session = heartbeat.session) a,
            (select count(*) n, bit_xor(l.token) x from locks l where l.session = heartbeat.session and l.released) r;
 end $$;
 
@@ -82,9 +85,8 @@ end $$;
 create function raise_generation(session uuid, generation bigint, seen witness default null) returns bigint
   language plpgsql security definer set search_path from current as $$
 #variable_conflict use_column
-declare
-  here cluster := enter(raise_generation.seen);
 begin
+  perform enter(raise_generation.seen);
   update sessions s set generation = raise_generation.generation + 1
     where s.id = raise_generation.session and s.died is null
       and s.generation = raise_generation.generation;

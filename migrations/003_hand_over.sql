@@ -46,7 +46,7 @@ create index waiters_session on waiters (session);
 --   granted   request, token, key             you hold it
 --   queued    request, expires_in             in line; look again at the latest when the holder's session expires
 --   busy      request, expires_in             a try that found it taken
---   again     request                         not decided: send the same request again
+--   again     request | token, key            not decided: send the same again
 --   dead      request                         your session is over
 --   cancelled request                         its ticket is gone
 --   released  token, key                      you no longer hold it

@@ -11,10 +11,10 @@ create function acquire(session uuid, generation bigint, keys text[], requests u
                         labels text[] default null, metadata jsonb[] default null, seen witness default null)
   returns setof answer
   language plpgsql security definer set search_path from current
-  set enable_seqscan = off set jit = off as $$
+  set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 declare
-  here     cluster := enter(acquire.seen);
+  base     bigint := enter(acquire.seen);
   drawn    bigint;
   drawn_by bigint;
   base_by  bigint;
@@ -25,7 +25,9 @@ begin
   if cardinality(keys) is distinct from cardinality(requests) then
     raise exception 'fencepost: % keys and % requests', cardinality(keys), cardinality(requests) using errcode = 'FP005';
   end if;
-  perform from sessions s
+  -- A number drawn before the row is ours may be stale, since the insert waits. It may stand only where nobody else
+  -- drew one from here on and the base is the same; else the rows, which are ours by then, are numbered again.
+  select (select q.last_value from fencing q) into drawn from sessions s
     where s.id = acquire.session and s.generation = acquire.generation and s.died is null and s.expires_at > clock_timestamp()
     for key share;
   if not found then
@@ -33,12 +35,9 @@ begin
     return;
   end if;
 
-  -- A number drawn before the row is ours may be stale, since the insert waits. It may stand only where nobody else
-  -- drew one and the base is the same; else the rows, which are ours by now, are numbered again.
-  drawn := (select q.last_value from fencing q);
   with inserted as (
     insert into locks as l (key, session, request, token, label, metadata)
-    select u.key, acquire.session, u.request, here.base + nextval('fencing'), u.label, u.metadata
+    select u.key, acquire.session, u.request, base + nextval('fencing'), u.label, u.metadata
       from unnest(acquire.keys, acquire.requests, acquire.labels, acquire.metadata) with ordinality u(key, request, label, metadata, i)
      order by u.key, u.i
     on conflict (key) do nothing
@@ -46,7 +45,7 @@ begin
   select array_agg(i.place), array_agg(i.request), array_agg(i.token) into places, granted, tokens from inserted i;
   if granted is not null then
     select q.last_value, c.base into drawn_by, base_by from fencing q, cluster c;
-    if drawn_by - drawn <> cardinality(keys) or base_by <> here.base then
+    if drawn_by - drawn <> cardinality(keys) or base_by <> base then
       with numbered as (
         update locks l set token = (select c.base from cluster c) + nextval('fencing')
          where l.ctid = any (places) returning l.request, l.token)

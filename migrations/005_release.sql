@@ -6,46 +6,57 @@ select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', t
 -- Gives up the grants (keys[i], tokens[i]) of a session, compared pairwise, and hands each key to the next in line.
 -- `durable => false` lets the commit of keys that nobody waited for be asynchronous; it then holds to the end of the
 -- caller's transaction, so only a caller with connections of its own asks for it.
--- Answers released, pinned or absent for each pair, and granted or handed for each key that moved on.
+-- Answers released, pinned, absent or again for each pair (again: somebody queues for it at this moment), and granted or handed for each key that moved on.
 create function release(session uuid, keys text[], tokens bigint[], durable boolean default true, seen witness default null)
   returns setof answer
   language plpgsql security definer set search_path from current
-  set enable_seqscan = off set jit = off as $$
+  set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 declare
-  here   cluster := enter(release.seen);
-  places tid[];
   gone   bigint[];
+  rest   text[];
+  locked text[];
   pair   record;
   moved  answer;
 begin
+  perform enter(release.seen);
   if not release.durable then perform set_config('synchronous_commit', 'off', true); end if;
   -- Keys that nobody waits for, in one step. What is skipped (a guard, or somebody who queues just now) is next.
   -- One probe of the primary key for each pair, whatever the statistics say: as a plain join this ran through all that
   -- the session holds, pair by pair, on a freshly migrated table (4 k/s instead of 70 k/s), and by (session, token) at half.
-  select array_agg(r.place) into places
-    from (select * from unnest(release.keys, release.tokens) u(key, token) order by u.key) u
-    cross join lateral (
-      select l.ctid as place from locks l
-       where l.key = u.key and l.token + 0 = u.token and l.session is not distinct from release.session
-         and not l.contended and not l.released
-         for update skip locked) r;
-  with deleted as (delete from locks l where l.ctid = any (places) returning l.token)
+  -- What was locked in a later version than this statement sees is not deleted here, and goes with the rest.
+  with deleted as (
+    delete from locks d using (
+      select r.place from (select * from unnest(release.keys, release.tokens) u(key, token) order by u.key) u
+        cross join lateral (
+          select l.ctid as place from locks l
+           where l.key = u.key and l.token + 0 = u.token and l.session is not distinct from release.session
+             and not l.contended and not l.released
+             for update skip locked) r) mine
+     where d.ctid = mine.place returning d.token)
   select coalesce(array_agg(d.token), '{}') into gone from deleted d;
   return query select null::uuid, 'released', t, null::text, null::text, null::double precision from unnest(gone) t;
   if cardinality(gone) = cardinality(tokens) then return; end if;
 
+  -- The rest: contended, guarded, or not ours. Who has taken nothing yet may wait for them, in key order. Who has may
+  -- not: a call that queues for two of these keys would wait for the one while we wait for the other.
+  rest := array(select u.key from unnest(release.keys, release.tokens) u(key, token)
+                  left join unnest(gone) g on g = u.token where g is null);
+  if gone = '{}' then
+    locked := lock_rows(rest);
+  else
+    locked := array(select l.key from locks l where l.key = any (rest) order by l.key for no key update skip locked);
+  end if;
   for pair in
-    select u.key, u.token, u.key = any (r.rows) as there
-      from lock_rows((select array_agg(u.key) from unnest(release.keys, release.tokens) u(key, token)
-                       left join unnest(gone) g on g = u.token where g is null)) r(rows),
-           unnest(release.keys, release.tokens) u(key, token)
+    select u.key, u.token, u.key = any (locked) as ours from unnest(release.keys, release.tokens) u(key, token)
       left join unnest(gone) g on g = u.token
      where g is null order by u.key
   loop
-    perform from locks l where l.key = pair.key and l.token = pair.token and l.session = release.session and pair.there;
-    if not found then
+    if not exists (select from locks l where l.key = pair.key and l.token = pair.token and l.session = release.session) then
       return next row(null, 'absent', pair.token, pair.key, null, null)::answer;
+      continue;
+    elsif not pair.ours then
+      return next row(null, 'again', pair.token, pair.key, null, null)::answer;
       continue;
     end if;
     moved := take(pair.key, release.session);
@@ -61,16 +72,16 @@ end $$;
 create function cancel(session uuid, keys text[], requests uuid[], durable boolean default true, seen witness default null)
   returns setof answer
   language plpgsql security definer set search_path from current
-  set enable_seqscan = off set jit = off as $$
+  set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 declare
-  here   cluster := enter(cancel.seen);
   locked text[];
   want   record;
   held   locks;
   moved  answer;
   result answer;
 begin
+  perform enter(cancel.seen);
   if not cancel.durable then perform set_config('synchronous_commit', 'off', true); end if;
   locked := lock_rows(cancel.keys);
   for want in

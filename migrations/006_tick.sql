@@ -11,10 +11,10 @@ select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', t
 create function tick(session uuid, keys text[] default '{}', requests uuid[] default '{}', seen witness default null)
   returns setof answer
   language plpgsql security definer set search_path from current
-  set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
+  set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+  set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 declare
-  here     cluster := enter(tick.seen);
   doubtful boolean := is_doubtful(tick.seen);
   over_all boolean;
   places   text[];
@@ -22,6 +22,7 @@ declare
   held     locks;
   moved    answer;
 begin
+  perform enter(tick.seen);
   perform from reaper r
     where r.looked_at <= clock_timestamp() - interval '1s' or r.looked_at > clock_timestamp()
     for update skip locked;
@@ -63,7 +64,8 @@ end $$;
 
 -- What became of requests that wait: one statement, so that a hand-over is seen whole or not at all.
 create function look(session uuid, keys text[], requests uuid[]) returns setof answer
-  language plpgsql set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
+  language plpgsql set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+  set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 begin
   -- Where a synchronous standby may be waited for, a commit whose wait was cancelled is visible before it is
@@ -113,15 +115,14 @@ end $$;
 -- Ends a session: its tickets go, what it holds moves on, and calls of it that arrive later are refused. Durable,
 -- else it might come back after a crash. What is pinned keeps the row, dead, until the guard has ended.
 create function close_session(session uuid, seen witness default null) returns setof answer
-  language plpgsql security definer set search_path from current set enable_seqscan = off set jit = off as $$
+  language plpgsql security definer set search_path from current set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 declare
-  here  cluster := enter(close_session.seen);
   place text;
   held  locks;
   moved answer;
 begin
-  perform durable();
+  perform enter(close_session.seen), durable();
   update sessions s set died = coalesce(s.died, clock_timestamp()), generation = s.generation + 1
     where s.id = close_session.session;
   if not found then return; end if;
@@ -147,9 +148,8 @@ create function settle(session uuid, seen witness default null)
   returns table (key text, token bigint, request uuid)
   language plpgsql security definer set search_path from current as $$
 #variable_conflict use_column
-declare
-  here cluster := enter(settle.seen);
 begin
+  perform enter(settle.seen);
   return query select l.key, l.token, l.request from locks l where l.session = settle.session and not l.released;
 end $$;
 

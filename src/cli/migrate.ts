@@ -3,7 +3,7 @@ import { type MigrateOptions, migrate } from '../database/migrate.ts'
 import { type MigrationStatus, migrationStatus } from '../database/migration-status.ts'
 import { latestVersion } from '../database/migrations/catalog.ts'
 import { migrationSql } from '../database/migrations/script.ts'
-import { collect, duration, wholeNumber } from './arguments.ts'
+import { collect, wholeNumber } from './arguments.ts'
 import { exitCode } from './exit-codes.ts'
 import { print, tell } from './output.ts'
 
@@ -11,13 +11,13 @@ interface MigrateFlags {
   readonly url?: string
   readonly schema: string
   readonly check?: true
-  readonly wait: number
+  readonly wait: string
   readonly sql?: true
   readonly from?: number
   readonly to?: number
   readonly grant?: readonly string[]
   readonly grantOperator?: readonly string[]
-  readonly maxTtl?: number
+  readonly maxTtl?: string
   readonly down?: number
   readonly json?: true
 }
@@ -35,7 +35,7 @@ export function migrateCommand(finish: (code: number) => void): Command {
         changing,
       ),
     )
-    .option('--wait <duration>', 'how long to try again while the database starts, such as 60s', duration, 0)
+    .option('--wait <duration>', 'how long to try again while the database starts, such as 60s', '0s')
     .addOption(
       new Option('--sql', 'print the migrations as one SQL statement; needs no database').conflicts([
         ...changing,
@@ -51,7 +51,7 @@ export function migrateCommand(finish: (code: number) => void): Command {
     )
     .option('--grant <role>', 'let this role use the locks; may be repeated', collect)
     .option('--grant-operator <role>', 'let this role also force and configure; may be repeated', collect)
-    .option('--max-ttl <duration>', 'bound of every time to live, such as 120s', duration)
+    .option('--max-ttl <duration>', 'bound of every time to live, such as 120s')
     .addOption(
       new Option('--down <count>', 'revert the last migrations; refused while sessions are alive')
         .argParser(wholeNumber(1))
@@ -103,7 +103,7 @@ async function change(flags: MigrateFlags, target: MigrateOptions): Promise<numb
   }
   for (const role of grant) print(`granted the use of locks to ${role}`)
   for (const role of grantOperator) print(`granted the operator's functions to ${role}`)
-  if (maxTtl !== undefined) print(`set max_ttl to ${maxTtl} ms`)
+  if (maxTtl !== undefined) print(`set max_ttl to ${maxTtl}`)
   const { version, applied, reverted } = result
   const done = reverted.length > 0 ? `${reverted.length} reverted` : `${applied.length} applied`
   print(`schema ${schema}: version ${version}, ${done}`)

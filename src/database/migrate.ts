@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { BadOptionError } from '../errors.ts'
+import { type Duration, milliseconds, wholeNumber } from '../options.ts'
 import { type EmbeddedMigration, latestVersion, migrations } from './migrations/catalog.ts'
 import {
   type ConnectionOptions,
@@ -26,16 +27,16 @@ export interface MigrateOptions {
   readonly direction?: 'up' | 'down'
   /** With `direction: 'down'`: how many migrations to revert. @default 1 */
   readonly count?: number
-  /** Milliseconds for which a database that does not answer yet is tried again. @default 0 */
-  readonly wait?: number
+  /** How long a database that does not answer yet is tried again. @default 0 */
+  readonly wait?: Duration
   /** Told what happens, one line at a time. @default nothing */
   readonly log?: (line: string) => void
   /** Roles that may use the locks: USAGE of the schema and EXECUTE of its public functions. */
   readonly grant?: readonly string[]
   /** Roles that may force releases and change settings as well. */
   readonly grantOperator?: readonly string[]
-  /** Milliseconds: the bound of every time to live in this schema. @default unchanged, at first 60 s */
-  readonly maxTtl?: number
+  /** The bound of every time to live in this schema: 1 s to a day. @default unchanged, at first '60s' */
+  readonly maxTtl?: Duration
 }
 
 export interface MigrateResult {
@@ -64,17 +65,28 @@ export async function migrate(options: MigrateOptions): Promise<MigrateResult> {
   )
 }
 
-type Task = Required<Omit<MigrateOptions, 'maxTtl'>> & Pick<MigrateOptions, 'maxTtl'>
+interface Task extends Omit<Required<MigrateOptions>, 'wait' | 'maxTtl'> {
+  /** Milliseconds. */
+  readonly wait: number
+  /** Milliseconds. */
+  readonly maxTtl: number | undefined
+}
+
+const day = 86_400_000
 
 function checkOptions(options: MigrateOptions): Task {
-  const { count = 1, direction = 'up', wait = 0 } = options
-  if (!Number.isInteger(count) || count < 1) throw new BadOptionError('count: want a whole number from 1')
-  if (!(wait >= 0)) throw new BadOptionError('wait: want milliseconds from 0')
-  const { maxTtl = 1_000 } = options
-  if (!(maxTtl >= 1_000 && maxTtl <= 86_400_000))
-    throw new BadOptionError('maxTtl: want from 1 second to 1 day')
-  const schema = checkSchema(options.schema ?? defaultSchema)
-  return { grant: [], grantOperator: [], log: () => {}, ...options, schema, count, direction, wait }
+  const { connection, direction = 'up', count = 1, wait = 0, maxTtl, log = () => {} } = options
+  return {
+    connection,
+    schema: checkSchema(options.schema ?? defaultSchema),
+    direction,
+    count: wholeNumber('count', count),
+    wait: milliseconds('wait', wait, 0, Number.POSITIVE_INFINITY),
+    maxTtl: maxTtl === undefined ? undefined : milliseconds('maxTtl', maxTtl, 1_000, day),
+    log,
+    grant: options.grant ?? [],
+    grantOperator: options.grantOperator ?? [],
+  }
 }
 
 // Tried again and again instead of waited for in the server: a statement that waits holds a snapshot, and lock_timeout

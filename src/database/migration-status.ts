@@ -1,3 +1,4 @@
+import { type Duration, milliseconds } from '../options.ts'
 import { latestVersion, migrations } from './migrations/catalog.ts'
 import { type ConnectionOptions, withOwnConnection } from './migrations/connection.ts'
 import { findDrift } from './migrations/drift.ts'
@@ -13,8 +14,8 @@ export interface MigrationStatusOptions {
   readonly connection: string | ConnectionOptions
   /** @default 'fencepost' */
   readonly schema?: string
-  /** Milliseconds for which a database that does not answer yet is tried again. @default 0 */
-  readonly wait?: number
+  /** How long a database that does not answer yet is tried again. @default 0 */
+  readonly wait?: Duration
   /** Told what happens, one line at a time. @default nothing */
   readonly log?: (line: string) => void
 }
@@ -42,7 +43,8 @@ export interface MigrationStatus {
  * @throws UnreachableError, ServerTooOldError, BadOptionError
  */
 export async function migrationStatus(options: MigrationStatusOptions): Promise<MigrationStatus> {
-  const { connection, wait = 0, log = () => {} } = options
+  const { connection, log = () => {} } = options
+  const wait = milliseconds('wait', options.wait ?? 0, 0, Number.POSITIVE_INFINITY)
   const schema = checkSchema(options.schema ?? defaultSchema)
   return await whileStarting(wait, log, () =>
     withOwnConnection(connection, db =>

@@ -146,7 +146,11 @@ export class Returner {
       const grants = debts.grants.slice(0, batchSize)
       const answers = await calls.release(wire, callTimeout, session.id, grants, knowledge.witness())
       debts.grants.splice(0, grants.length)
-      for (const grant of grants) grant.done()
+      const again = new Set(answers.filter(({ outcome }) => outcome === 'again').map(({ token }) => token))
+      for (const grant of grants) {
+        if (again.has(grant.token)) debts.grants.push(grant)
+        else grant.done()
+      }
       this.#deliver(answers, session)
       this.#note(answers, session)
     } else if (debts.requests.size > 0) {

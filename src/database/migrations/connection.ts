@@ -1,5 +1,6 @@
 import pg from 'pg'
 import { BadOptionError, OutOfConnectionsError, UnreachableError } from '../../errors.ts'
+import { messageOf } from '../failure.ts'
 import { MigrationError } from './migration-error.ts'
 
 /** What `pg.Client` takes; a pool's `options` will do. Only some of its members are named here. */
@@ -85,10 +86,4 @@ function copyOf(options: ConnectionOptions): pg.ClientConfig {
 /** The five characters of an SQLSTATE, or the code of a failing socket. */
 export function codeOf(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
-}
-
-// An attempt on several addresses fails as an AggregateError without a message of its own.
-function messageOf(error: unknown): string {
-  if (error instanceof AggregateError && error.errors.length > 0) return messageOf(error.errors[0])
-  return error instanceof Error && error.message !== '' ? error.message : String(error)
 }
