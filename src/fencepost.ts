@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import { Calls } from './database/calls.ts'
 import type { Connection } from './database/connection.ts'
-import { Lane, type Wire } from './database/lane.ts'
+import { FallbackWire, Lane, type Wire } from './database/lane.ts'
 import { Listener } from './database/listener.ts'
 import { type MigrateResult, migrate } from './database/migrate.ts'
 import { checkSchema, defaultSchema } from './database/migrations/schema-name.ts'
@@ -368,7 +368,7 @@ export class Fencepost implements AsyncDisposable {
       if (typeof listen !== 'object') return [wire, wire, wire]
       const beat = new Lane(connector(listen.connectionString, 'fencepost beat', this.#schema))
       this.#lanes.push(beat)
-      return [beat, wire, wire]
+      return [new FallbackWire(beat, wire), wire, wire]
     }
     const lane = (name: string, from: PoolLike | string = database): Lane => {
       const made = new Lane(connector(from, `fencepost ${name}`, this.#schema))
@@ -376,7 +376,8 @@ export class Fencepost implements AsyncDisposable {
       return made
     }
     const beat = typeof listen === 'object' ? lane('beat', listen.connectionString) : lane('beat')
-    return [beat, lane('ask'), lane('return')]
+    const [ask, giveBack] = [lane('ask'), lane('return')]
+    return [new FallbackWire(beat, giveBack), ask, giveBack]
   }
 
   #listen(listen: FencepostOptions['listen'], channel: string): Listener | undefined {

@@ -76,6 +76,7 @@ export class Connection {
     try {
       // The driver's own timeout does not cover a server that accepts and then says nothing.
       await withDeadline(client.connect(), timeout)
+      client.unref?.()
       await connection.#check(timeout)
       return connection
     } catch (error) {

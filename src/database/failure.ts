@@ -1,7 +1,7 @@
 import {
   BadOptionError,
   DatabaseError,
-  type FencepostError,
+  FencepostError,
   NotMigratedError,
   NotPermittedError,
   OutOfConnectionsError,
@@ -36,6 +36,7 @@ export function sqlState(error: unknown): string | undefined {
 
 /** The server said that it ends the connection, or that it is the wrong server: another connection may do better. */
 export function endsConnection(error: unknown): boolean {
+  if (error instanceof FencepostError) return false
   const state = sqlState(error)
   return state === undefined || /^(08|57P|25006|58|XX)/.test(state)
 }
@@ -49,6 +50,7 @@ export function isTransient(error: unknown): boolean {
 /** What the caller of the library gets for a failure of the database. */
 export function explain(error: unknown, schema: string): FencepostError {
   const cause = error instanceof BrokenConnection ? error.cause : error
+  if (cause instanceof FencepostError) return cause
   const message = messageOf(cause)
   switch (sqlState(cause)) {
     case '53300':
@@ -70,7 +72,7 @@ export function explain(error: unknown, schema: string): FencepostError {
     case 'FP004':
       return new BadOptionError(message.replace(/^fencepost: /, ''), { cause })
     default:
-      return endsConnection(cause)
+      return endsConnection(cause) || /^(28|3D)/.test(sqlState(cause) ?? '')
         ? new UnreachableError(`the database cannot be reached: ${message}`, { cause })
         : new DatabaseError(message, { cause })
   }

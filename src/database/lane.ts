@@ -71,3 +71,27 @@ export class Lane implements Wire {
     return connection
   }
 }
+
+/** One wire, and another for what the first could not even send: better a heartbeat by the wrong lane than none. */
+export class FallbackWire implements Wire {
+  readonly #first: Wire
+  readonly #second: Wire
+
+  constructor(first: Wire, second: Wire) {
+    this.#first = first
+    this.#second = second
+  }
+
+  get direct(): boolean {
+    return this.#first.direct
+  }
+
+  async query(statement: (direct: boolean) => Statement, timeout: number): Promise<Row[]> {
+    try {
+      return await this.#first.query(statement, timeout)
+    } catch (error) {
+      if (error instanceof BrokenConnection && error.sent) throw error
+      return await this.#second.query(statement, timeout)
+    }
+  }
+}

@@ -1,7 +1,13 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { BadOptionError } from '../errors.ts'
 import { type Duration, milliseconds, wholeNumber } from '../options.ts'
-import { type EmbeddedMigration, latestVersion, migrations } from './migrations/catalog.ts'
+import {
+  checkDirection,
+  type Direction,
+  type EmbeddedMigration,
+  latestVersion,
+  migrations,
+} from './migrations/catalog.ts'
 import {
   type ConnectionOptions,
   codeOf,
@@ -24,7 +30,7 @@ export interface MigrateOptions {
   /** Created if there is none. @default 'fencepost' */
   readonly schema?: string
   /** @default 'up' */
-  readonly direction?: 'up' | 'down'
+  readonly direction?: Direction
   /** With `direction: 'down'`: how many migrations to revert. @default 1 */
   readonly count?: number
   /** How long a database that does not answer yet is tried again. @default 0 */
@@ -75,11 +81,11 @@ interface Task extends Omit<Required<MigrateOptions>, 'wait' | 'maxTtl'> {
 const day = 86_400_000
 
 function checkOptions(options: MigrateOptions): Task {
-  const { connection, direction = 'up', count = 1, wait = 0, maxTtl, log = () => {} } = options
+  const { connection, count = 1, wait = 0, maxTtl, log = () => {} } = options
   return {
     connection,
     schema: checkSchema(options.schema ?? defaultSchema),
-    direction,
+    direction: checkDirection(options.direction),
     count: wholeNumber('count', count),
     wait: milliseconds('wait', wait, 0, Number.POSITIVE_INFINITY),
     maxTtl: maxTtl === undefined ? undefined : milliseconds('maxTtl', maxTtl, 1_000, day),

@@ -18,6 +18,7 @@ export interface ClientLike {
   connect(): Promise<unknown>
   query(config: object): Promise<RowsResult>
   end(): Promise<void>
+  unref?(): void
   // biome-ignore lint/suspicious/noExplicitAny: the listener's arguments differ by event, as in node:events
   on(event: string, listener: (...values: any[]) => void): unknown
 }

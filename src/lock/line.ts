@@ -1,4 +1,5 @@
 import { QueueFullError } from '../errors.ts'
+import { keepAlive, letGo } from '../keep-alive.ts'
 import type { Session } from '../session/session.ts'
 import type { Request } from './request.ts'
 
@@ -9,8 +10,6 @@ export class Line {
   readonly #queued = new Map<Session, Set<Request>>()
   readonly #maxPending: number
   readonly #maxPendingPerKey: number
-  // One timer that keeps the process alive while somebody waits; every other one of ours is unref'd.
-  #alive: NodeJS.Timeout | undefined
 
   constructor(maxPending: number, maxPendingPerKey: number) {
     this.#maxPending = maxPending
@@ -34,7 +33,7 @@ export class Line {
     if (this.#maxPendingPerKey !== Number.POSITIVE_INFINITY) {
       this.#byKey.set(request.key, (this.#byKey.get(request.key) ?? 0) + 1)
     }
-    this.#alive ??= setInterval(() => {}, 2 ** 30)
+    keepAlive()
   }
 
   get(id: string | null): Request | undefined {
@@ -81,9 +80,6 @@ export class Line {
     const left = (this.#byKey.get(request.key) ?? 0) - 1
     if (left > 0) this.#byKey.set(request.key, left)
     else this.#byKey.delete(request.key)
-    if (this.#requests.size === 0) {
-      clearInterval(this.#alive)
-      this.#alive = undefined
-    }
+    letGo()
   }
 }

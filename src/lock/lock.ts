@@ -1,5 +1,6 @@
 import { inspect } from 'node:util'
 import { type FencepostError, type LossReason, LostError, NotHeldError } from '../errors.ts'
+import { whileAlive } from '../keep-alive.ts'
 import type { Holding, Session } from '../session/session.ts'
 
 /** What a handle is now. `degraded`: held, though the last renewal failed. `suspended`: not held until the next answer. */
@@ -111,7 +112,7 @@ export class Lock implements Holding, AsyncDisposable {
    */
   async renew(): Promise<void> {
     if (this.#end !== undefined) throw this.#refusal(this.state)
-    await this.#session.renew(this.key)
+    await whileAlive(this.#session.renew(this.key))
     this.assertHeld()
   }
 
@@ -126,7 +127,7 @@ export class Lock implements Holding, AsyncDisposable {
       return 'already'
     }
     this.#end = 'released'
-    this.#releasing = this.#giveBack(this, this.#token)
+    this.#releasing = whileAlive(this.#giveBack(this, this.#token))
     await this.#releasing
     return 'released'
   }

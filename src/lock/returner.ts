@@ -50,8 +50,7 @@ export class Returner {
     if (session.isOver) return Promise.resolve()
     session.returning.add(token)
     return new Promise(resolve => {
-      // A timer that keeps the process alive for so long: a release must not be lost because it came last.
-      const patience = setTimeout(resolve, releasePatience)
+      const patience = setTimeout(resolve, releasePatience).unref()
       const done = (): void => {
         clearTimeout(patience)
         session.returning.delete(token)

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises'
 import pg from 'pg'
 import { BadOptionError, OutOfConnectionsError, UnreachableError } from '../../errors.ts'
 import { messageOf } from '../failure.ts'
@@ -22,6 +23,7 @@ export interface OwnConnection {
 // The longest that a timer can be set to: a `query_timeout` of the pool's would cut a migration off.
 const unlimited = 2 ** 31 - 1
 const connectTimeout = 10_000
+const farewell = 1_000
 
 const tooManyConnections = '53300'
 
@@ -58,24 +60,32 @@ export async function withOwnConnection<T>(
   }
   try {
     return await work(db)
-  } catch (cause) {
+  } catch (error) {
+    const cause = error instanceof MigrationError ? error.cause : error
     if (lost || ending.has(codeOf(cause) ?? '')) {
       throw new UnreachableError(`lost the connection to the database: ${messageOf(cause)}`, { cause })
     }
-    throw cause instanceof pg.DatabaseError ? new MigrationError('the server refuses', cause) : cause
+    throw error instanceof pg.DatabaseError ? new MigrationError('the server refuses', error) : error
   } finally {
-    await client.end().catch(() => {})
+    await end(client)
   }
 }
 
 function newClient(to: string | ConnectionOptions): pg.Client {
   const config: pg.ClientConfig = typeof to === 'string' ? { connectionString: to } : copyOf(to)
   config.connectionTimeoutMillis ||= connectTimeout
+  config.keepAlive ??= true
   try {
     return new pg.Client(config)
   } catch (cause) {
     throw new BadOptionError(`connection: ${messageOf(cause)}`, { cause })
   }
+}
+
+// A server that hangs does not answer the farewell either.
+async function end(client: pg.Client): Promise<void> {
+  await Promise.race([client.end().catch(() => {}), pause(farewell, undefined, { ref: false })])
+  ;(client as { connection?: { stream?: { destroy(): void } } }).connection?.stream?.destroy()
 }
 
 // By descriptors, because the password of a pool's options is not enumerable.

@@ -1,4 +1,4 @@
-import type { EmbeddedMigration } from './catalog.ts'
+import type { Direction, EmbeddedMigration } from './catalog.ts'
 import type { OwnConnection } from './connection.ts'
 import { ledgerTable } from './ledger.ts'
 import { MigrationError } from './migration-error.ts'
@@ -15,7 +15,7 @@ const silent = { info() {}, warn() {}, error() {} }
 export async function runMigrations(
   db: OwnConnection,
   schema: string,
-  direction: 'up' | 'down',
+  direction: Direction,
   steps: readonly EmbeddedMigration[],
   log: (line: string) => void,
 ): Promise<void> {

@@ -1,5 +1,5 @@
 import { BadOptionError } from '../../errors.ts'
-import { latestVersion, migrationsBetween } from './catalog.ts'
+import { checkDirection, type Direction, latestVersion, migrationsBetween } from './catalog.ts'
 import { dollarQuote, quoteIdentifier, quoteLiteral } from './quote.ts'
 import { checkSchema, defaultSchema, migrationLockKey } from './schema-name.ts'
 
@@ -7,7 +7,7 @@ export interface MigrationSqlOptions {
   /** @default 'fencepost' */
   readonly schema?: string
   /** @default 'up' */
-  readonly direction?: 'up' | 'down'
+  readonly direction?: Direction
   /** The version that the schema is at. @default 0, or the latest one when `direction` is 'down' */
   readonly from?: number
   /** The version that it is to be at. @default the latest one, or 0 when `direction` is 'down' */
@@ -27,7 +27,7 @@ export interface MigrationSqlOptions {
  */
 export function migrationSql(options: MigrationSqlOptions = {}): string {
   const schema = checkSchema(options.schema ?? defaultSchema)
-  const down = options.direction === 'down'
+  const down = checkDirection(options.direction) === 'down'
   const from = checkVersion('from', options.from ?? (down ? latestVersion : 0))
   const to = checkVersion('to', options.to ?? (down ? 0 : latestVersion))
   if (down ? from < to : from > to) {
