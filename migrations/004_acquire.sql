@@ -14,17 +14,16 @@ create function acquire(session uuid, generation bigint, keys text[], requests u
   set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 declare
-  base     bigint := enter(acquire.seen);
-  drawn    bigint;
-  drawn_by bigint;
-  base_by  bigint;
-  places   tid[];
-  granted  uuid[];
-  tokens   bigint[];
+  base    bigint;
+  drawn   bigint;
+  places  tid[];
+  granted uuid[];
+  tokens  bigint[];
 begin
   if cardinality(keys) is distinct from cardinality(requests) then
     raise exception 'fencepost: % keys and % requests', cardinality(keys), cardinality(requests) using errcode = 'FP005';
   end if;
+  base := enter(acquire.seen);
   -- A number drawn before the row is ours may be stale, since the insert waits. It may stand only where nobody else
   -- drew one from here on and the base is the same; else the rows, which are ours by then, are numbered again.
   select (select q.last_value from fencing q) into drawn from sessions s
@@ -34,7 +33,6 @@ begin
     return query select r, 'dead', null::bigint, null::text, null::text, null::double precision from unnest(requests) r;
     return;
   end if;
-
   with inserted as (
     insert into locks as l (key, session, request, token, label, metadata)
     select u.key, acquire.session, u.request, base + nextval('fencing'), u.label, u.metadata
@@ -44,16 +42,15 @@ begin
     returning l.ctid as place, l.request, l.token)
   select array_agg(i.place), array_agg(i.request), array_agg(i.token) into places, granted, tokens from inserted i;
   if granted is not null then
-    select q.last_value, c.base into drawn_by, base_by from fencing q, cluster c;
-    if drawn_by - drawn <> cardinality(keys) or base_by <> base then
-      with numbered as (
-        update locks l set token = (select c.base from cluster c) + nextval('fencing')
-         where l.ctid = any (places) returning l.request, l.token)
-      select array_agg(n.request), array_agg(n.token) into granted, tokens from numbered n;
+    return query
+      select g.request, 'granted', g.token, null::text, null::text, null::double precision from unnest(granted, tokens) g(request, token)
+       where (select q.last_value from fencing q) - drawn = cardinality(keys) and (select c.base from cluster c) = base;
+    if not found then
+      return query
+        update locks l set token = (select c.base from cluster c) + nextval('fencing') where l.ctid = any (places)
+        returning l.request, 'granted', l.token, null::text, null::text, null::double precision;
     end if;
     perform durable();
-    return query select g.request, 'granted', g.token, null::text, null::text, null::double precision
-                   from unnest(granted, tokens) g(request, token);
     if cardinality(granted) = cardinality(keys) then return; end if;
   end if;
   return query select * from enqueue(acquire.session, acquire.keys, acquire.requests, acquire.wait, acquire.labels,
