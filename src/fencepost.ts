@@ -16,6 +16,7 @@ import {
   LostError,
   UnhealthyError,
 } from './errors.ts'
+import { whileAlive } from './keep-alive.ts'
 import { Asker } from './lock/asker.ts'
 import type { Desk } from './lock/desk.ts'
 import { Line } from './lock/line.ts'
@@ -249,7 +250,7 @@ export class Fencepost implements AsyncDisposable {
    */
   async close(options: CloseOptions = {}): Promise<void> {
     const timeout = milliseconds('timeout', options.timeout ?? '5s', 0, longest)
-    this.#closing ??= this.#close(timeout)
+    this.#closing ??= whileAlive(this.#close(timeout))
     await this.#closing
   }
 
@@ -281,10 +282,9 @@ export class Fencepost implements AsyncDisposable {
     return request
   }
 
-  /** In line: cancelled at once. Asked for: when the answer comes, but its caller waits for that no longer than this. */
+  /** In line: cancelled at once. Asked for: when the answer comes. */
   #givenUp(request: Request): void {
     if (request.stage === 'queued') this.#desk.returner.cancel(request)
-    else setTimeout(() => request.fail(request.givenUp), 1_000).unref()
   }
 
   async #run<T>(lock: Lock, section: (lock: Lock) => Promise<T> | T): Promise<T> {
@@ -308,9 +308,7 @@ export class Fencepost implements AsyncDisposable {
   /** Who was in line has lost the place, and is told; who was still asking asks again under another session. */
   #over(session: Session): void {
     this.#sessions.forget(session)
-    for (const request of this.#line.queuedOf(session)) {
-      request.fail(request.givenUp ?? new LostError(request.key, session.lossReason ?? 'expired'))
-    }
+    for (const request of this.#line.queuedOf(session)) request.losePlace(session)
     this.#desk.returner.close(session)
   }
 

@@ -5,7 +5,7 @@
 import { Backoff } from '../database/backoff.ts'
 import type { Answer } from '../database/calls.ts'
 import { BrokenConnection, explain, isTransient } from '../database/failure.ts'
-import { LostError, UnreachableError } from '../errors.ts'
+import { UnreachableError } from '../errors.ts'
 import type { Session } from '../session/session.ts'
 import type { Desk } from './desk.ts'
 import { Lock } from './lock.ts'
@@ -79,7 +79,11 @@ export class Asker {
     try {
       session = await sessions.get(ttl)
       await session.settleGeneration(askWire, callTimeout)
-      if (session.isOver) return this.#again(batch)
+      if (session.isOver) {
+        const over = session
+        for (const request of batch) this.#askElsewhere(request, over)
+        return
+      }
       const asked = this.#mark(batch, session)
       if (asked.length === 0) return
       const answers = await calls.acquire(askWire, callTimeout, session, asked, knowledge.witness())
@@ -100,6 +104,11 @@ export class Asker {
       if (request.stage === 'done') continue
       if (request.givenUp) {
         this.#desk.returner.cancel(request)
+        continue
+      }
+      // It was in line under a session that is over by now.
+      if (request.placedUnder && request.placedUnder !== session && request.placedUnder.isOver) {
+        request.losePlace(request.placedUnder)
         continue
       }
       request.stage = 'asking'
@@ -175,18 +184,19 @@ export class Asker {
         return this.ask(request)
       case 'dead':
         session.end('expired')
-        return this.ask(request)
+        return this.#askElsewhere(request, session)
     }
   }
 
+  /** Under the next session. Who was in line under the one that is over has lost the place, and is told. */
+  #askElsewhere(request: Request, session: Session): void {
+    if (request.placedUnder === session) request.losePlace(session)
+    else this.ask(request)
+  }
+
   #grant(request: Request, token: string, session: Session): void {
-    if (session.trust() === 'over') {
-      // The session's end gives the row back. Who was in line has been told; who was not asks again.
-      if (request.stage === 'queued')
-        request.fail(new LostError(request.key, session.lossReason ?? 'expired'))
-      else this.ask(request)
-      return
-    }
+    // The session's end gives the row back.
+    if (session.trust() === 'over') return this.#askElsewhere(request, session)
     const { returner } = this.#desk
     const lock = new Lock(request.details, request.id, token, session, () =>
       returner.release(session, request.key, token),

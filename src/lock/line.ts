@@ -50,6 +50,7 @@ export class Line {
 
   enqueue(request: Request, session: Session): void {
     request.stage = 'queued'
+    request.placedUnder = session
     let queued = this.#queued.get(session)
     if (!queued) {
       queued = new Set()

@@ -1,8 +1,11 @@
 import { randomUUID } from 'node:crypto'
 import type { Asked } from '../database/calls.ts'
-import { AbortedError, type FencepostError, LockTimeoutError } from '../errors.ts'
+import { AbortedError, type FencepostError, LockTimeoutError, LostError } from '../errors.ts'
 import type { Session } from '../session/session.ts'
 import type { Lock, LockDetails } from './lock.ts'
+
+/** Milliseconds. */
+const patience = 1_000
 
 export interface RequestOptions extends LockDetails {
   readonly ttl: number
@@ -33,9 +36,12 @@ export class Request implements Asked {
   givenUp: FencepostError | undefined
   /** Since when the database could not be reached for it, by the monotonic clock. */
   failingSince: number | undefined
+  /** The session under which it has been in line: should that die, its place is lost. */
+  placedUnder: Session | undefined
   #resolve: (lock: Lock | null) => void = () => {}
   #reject: (error: unknown) => void = () => {}
   #timer: NodeJS.Timeout | undefined
+  #patience: NodeJS.Timeout | undefined
   readonly #onGivenUp: (request: Request) => void
   readonly #onDone: (request: Request) => void
   readonly #onAbort = (): void => this.giveUp(new AbortedError(this.key, this.details.signal?.reason))
@@ -86,8 +92,15 @@ export class Request implements Asked {
     if (this.stage === 'done' || this.givenUp) return
     this.givenUp = error
     this.#clear()
-    if (this.stage === 'new') this.fail(error)
-    else this.#onGivenUp(this)
+    if (this.stage === 'new') return this.fail(error)
+    // Its caller waits until the database has confirmed that nothing is left, but no longer than this.
+    this.#patience = setTimeout(() => this.fail(error), patience).unref()
+    this.#onGivenUp(this)
+  }
+
+  /** The session under which it was in line is over. */
+  losePlace(session: Session): void {
+    this.fail(this.givenUp ?? new LostError(this.key, session.lossReason ?? 'expired'))
   }
 
   #clear(): void {
@@ -98,6 +111,7 @@ export class Request implements Asked {
   #finish(): boolean {
     if (this.stage === 'done') return false
     this.stage = 'done'
+    clearTimeout(this.#patience)
     this.#clear()
     this.#onDone(this)
     return true

@@ -15,8 +15,6 @@ const batchSize = 1_000
 const longestPayload = 7_500
 /** How long, in milliseconds, `release` waits for an answer before it leaves the rest to the background. */
 const releasePatience = 5_000
-/** The same for who has given up an acquire. */
-const cancelPatience = 1_000
 
 interface Grant {
   readonly key: string
@@ -67,7 +65,6 @@ export class Returner {
     if (!session || session.isOver) return request.fail(request.givenUp)
     const { requests } = this.#debtsOf(session)
     requests.add(request)
-    setTimeout(() => request.fail(request.givenUp), cancelPatience).unref()
     this.#worker.wake()
   }
 

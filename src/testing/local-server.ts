@@ -102,6 +102,8 @@ export class LocalServer implements PostgresServer {
   }
 
   async end(): Promise<void> {
+    // One that stands still, by SIGSTOP, could not end.
+    if (this.pid !== undefined) process.kill(this.pid, 'SIGCONT')
     await this.stop(this.#options.dataDir === undefined ? 'immediate' : 'fast')
     rmSync(this.#folder, { recursive: true, force: true })
     this.#leash.release()

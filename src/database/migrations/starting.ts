@@ -43,9 +43,9 @@ export async function whileStarting<T>(
   }
 }
 
-// A socket that closed in the middle of the greeting carries no code.
+// A socket that closed in the middle of the greeting carries no code; class 08 is what a pooler says of its server.
 function isStarting(error: unknown): error is UnreachableError {
   if (!(error instanceof UnreachableError) || error instanceof ReadOnlyServerError) return false
   const code = codeOf(error.cause)
-  return code === undefined || starting.has(code)
+  return code === undefined || code.startsWith('08') || starting.has(code)
 }
