@@ -47,6 +47,7 @@ $$;
 -- Refuses to take the schema away from under somebody.
 create function refuse_while_in_use() returns void language plpgsql set search_path from current as $$
 begin
+  lock table sessions in access exclusive mode;   -- one may be opening just now
   if exists (select from sessions where died is null and expires_at > clock_timestamp()) then
     raise exception 'fencepost: sessions are alive in schema %', current_schema()
       using errcode = 'FP006', hint = 'Close the clients, or wait until their sessions have expired.';

@@ -93,7 +93,7 @@ declare
 begin
   execute format('grant usage on schema %I to %I', current_schema(), to_role);
   for routine in
-    select p.oid from pg_proc p where p.pronamespace = current_schema()::regnamespace and p.proname = any (names)
+    select p.oid from pg_proc p where p.pronamespace = quote_ident(current_schema())::regnamespace and p.proname = any (names)
   loop
     execute format('grant execute on routine %s to %I', routine, to_role);
   end loop;

@@ -6,12 +6,17 @@ export type Duration = number | string
 
 /** @throws BadOptionError with the bounds */
 export function milliseconds(name: string, value: Duration, least: number, most: number): number {
-  const read = typeof value === 'string' ? ms(value as ms.StringValue) : value
+  const read = typeof value === 'string' ? parse(value) : value
   if (typeof read !== 'number' || Number.isNaN(read) || read < least || read > most) {
     const bound = most === Number.POSITIVE_INFINITY ? `at least ${least} ms` : `${least} to ${most} ms`
     throw new BadOptionError(`${name}: want ${bound}, or text such as "15s"; got ${show(value)}`)
   }
   return read
+}
+
+// It throws for empty and for very long text, and answers undefined for other text that is no duration.
+function parse(text: string): number | undefined {
+  return text === '' || text.length > 100 ? undefined : ms(text as ms.StringValue)
 }
 
 /** @throws BadOptionError */

@@ -1,0 +1,70 @@
+// node bench/main.mjs NAME: see README.md beside this file.
+import { execFileSync } from 'node:child_process'
+import { existsSync, readdirSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
+
+const folder = fileURLToPath(new URL('.', import.meta.url))
+const names = readdirSync(new URL('./benches/', import.meta.url)).map(file => file.replace(/\.mjs$/, ''))
+
+const usage = `usage: npm run bench -- NAME [--json] [--rounds N] [--seconds S] [--postgres NAME=VALUE]...
+  NAME is one of: ${names.join(', ')}`
+
+/** @returns {import('./harness/run.mjs').Arguments} */
+function readArguments() {
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: {
+      json: { type: 'boolean', default: false },
+      rounds: { type: 'string', default: '5' },
+      seconds: { type: 'string', default: '2' },
+      postgres: { type: 'string', multiple: true, default: [] },
+    },
+  })
+  const [name, ...others] = positionals
+  if (name === undefined || others.length > 0 || !names.includes(name)) throw new Error('which bench?')
+  const rounds = Number(values.rounds)
+  if (!Number.isInteger(rounds) || rounds < 1) throw new Error('--rounds wants a whole number from 1')
+  const seconds = Number(values.seconds)
+  if (!(seconds > 0 && seconds <= 600)) throw new Error('--seconds wants more than 0 and at most 600')
+  return {
+    name,
+    json: values.json,
+    rounds,
+    window: seconds * 1000,
+    postgresSettings: readSettings(values.postgres),
+  }
+}
+
+/** @param {string[]} settings `NAME=VALUE` each */
+function readSettings(settings) {
+  return Object.fromEntries(
+    settings.map(setting => {
+      const [, name, value] = /^([a-z_.]+)=(.*)$/.exec(setting) ?? []
+      if (name === undefined || value === undefined) throw new Error('--postgres wants NAME=VALUE')
+      return [name, value]
+    }),
+  )
+}
+
+/** The peers are dependencies of this folder alone: whoever installs Fencepost does not install its rivals. */
+function installDependencies() {
+  if (existsSync(new URL('./node_modules/', import.meta.url))) return
+  console.error('installing what the bench compares with …')
+  // Not on our stdout: with --json its last line is for a program.
+  execFileSync('npm', ['ci', '--no-audit', '--no-fund'], { cwd: folder, stdio: ['ignore', 2, 2] })
+}
+
+/** @type {import('./harness/run.mjs').Arguments | undefined} */
+let options
+try {
+  options = readArguments()
+} catch (error) {
+  console.error(`${/** @type {Error} */ (error).message}\n${usage}`)
+  process.exitCode = 64
+}
+if (options) {
+  installDependencies()
+  const { runBench } = await import('./harness/run.mjs')
+  process.exitCode = await runBench(options)
+}

@@ -1,0 +1,41 @@
+import { readFileSync } from 'node:fs'
+import pg from 'pg'
+import { Refusal } from '../harness/refusal.mjs'
+import { packageVersion } from './support/peer.mjs'
+
+// Another build, to compare two of them: the path or URL of its index.js.
+const build = process.env.FENCEPOST_BUILD ?? new URL('../../dist/index.js', import.meta.url).href
+const { Fencepost } = await import(build).catch(cause => {
+  throw new Refusal(`cannot load ${build}: ${cause.message}`)
+})
+const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
+
+/** @type {pg.Pool} */
+let pool
+/** @type {any} */
+let fencepost
+
+/** @type {import('../harness/peer.mjs').Peer} */
+export const peer = {
+  name: 'fencepost',
+  version: `fencepost ${version}, pg ${packageVersion('pg')}`,
+  settings: process.env.FENCEPOST_BUILD ? `defaults, build ${build}` : 'defaults, migrated for each cell',
+  needs: 'postgres',
+  async start({ url }) {
+    pool = new pg.Pool({ connectionString: url })
+    fencepost = new Fencepost({ pool })
+    await fencepost.migrate()
+  },
+  async cycle(key) {
+    const lock = await fencepost.acquire(key)
+    if (lock.state !== 'held') throw new Error(`not granted: ${key}`)
+    const released = await lock.release()
+    if (released !== 'released') throw new Error(`not released: ${key}: ${released}`)
+  },
+  async stop() {
+    const { rows } = await pool.query('select count(*)::int as left from fencepost.locks')
+    await fencepost.close()
+    await pool.end()
+    if (rows[0].left !== 0) throw new Error(`${rows[0].left} locks were left in PostgreSQL`)
+  },
+}

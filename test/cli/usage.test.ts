@@ -1,0 +1,50 @@
+import { expect, test } from 'vitest'
+import { latestVersion } from '../../src/database/migrations/catalog.ts'
+import { fencepost } from './fencepost.ts'
+
+// Nobody listens there: what gets as far as connecting ends with another code.
+const DATABASE_URL = 'postgres://user:secret@127.0.0.1:1/x'
+
+test('without a database, and says what to set', async () => {
+  const ran = await fencepost(['migrate'])
+  expect(ran).toMatchObject({ code: 64, out: '' })
+  expect(ran.errors).toContain('--url')
+  expect(ran.errors).toContain('DATABASE_URL')
+})
+
+test.each(
+  [
+    ['bogus'],
+    ['migrate', 'extra'],
+    ['migrate', '--bogus'],
+    ['migrate', '--wait', 'soon'],
+    ['migrate', '--wait', '-1s'],
+    ['migrate', '--max-ttl', '999ms'],
+    ['migrate', '--down', '0'],
+    ['migrate', '--down', 'all'],
+    ['migrate', '--check', '--down', '1'],
+    ['migrate', '--check', '--grant', 'x'],
+    ['migrate', '--sql', '--check'],
+    ['migrate', '--sql', '--to', `${latestVersion + 1}`],
+    ['migrate', '--from', '1'],
+    ['migrate', '--schema', ''],
+    ['migrate', '--url', 'postgres://user:secret@[bad/x'],
+    ['migrate', '--ulr=postgres://user:secret@host/x'],
+    ['postgres://user:secret@host/x'],
+  ].map(args => [args.join(' '), args] as const),
+)('%s', async (_, args) => {
+  const ran = await fencepost(args, { DATABASE_URL })
+  expect(ran).toMatchObject({ code: 64, out: '' })
+  expect(ran.errors).not.toBe('')
+  expect(ran.errors).not.toContain('secret')
+  expect(ran.errors).not.toContain('    at ')
+})
+
+test('help is not', async () => {
+  expect(await fencepost(['--help'])).toMatchObject({ code: 0, errors: '' })
+  const ran = await fencepost(['migrate', '--help'])
+  expect(ran).toMatchObject({ code: 0, errors: '' })
+  for (const flag of ['--check', '--wait', '--sql', '--grant', '--grant-operator', '--max-ttl', '--down']) {
+    expect(ran.out).toContain(flag)
+  }
+})

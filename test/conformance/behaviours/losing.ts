@@ -1,0 +1,110 @@
+import { expect, test } from 'vitest'
+import { type Lock, LostError } from '../../../src/index.ts'
+import { until } from '../../support/until.ts'
+import type { Stage } from '../stage.ts'
+
+export function losing(stage: Stage): void {
+  function expectLost(lock: Lock, reason: string): void {
+    const lost = { code: 'lost', key: lock.key, reason }
+    expect([lock.state, lock.lossReason, lock.remaining]).toEqual(['lost', reason, 0])
+    expect(() => lock.assertHeld()).toThrow(expect.objectContaining(lost))
+    expect(() => lock.token).toThrow(LostError)
+    expect(lock.signal.aborted).toBe(true)
+    expect(lock.signal.reason).toBeInstanceOf(LostError)
+    expect(lock.signal.reason).toMatchObject(lost)
+  }
+
+  test('a session that the database has ended: all that it holds is lost, for one reason', async () => {
+    const client = stage.client()
+    const locks = await Promise.all(['a', 'b', 'c'].map(key => client.acquire(key)))
+    const aborts: string[] = []
+    for (const { signal, key } of locks) signal.addEventListener('abort', () => aborts.push(key))
+    await stage.expire(client)
+    await expect(locks[0]?.renew()).rejects.toMatchObject({ code: 'lost', reason: 'expired', key: 'a' })
+    for (const lock of locks) expectLost(lock, 'expired')
+    expect(aborts).toEqual(['a', 'b', 'c'])
+    await expect(locks[0]?.renew()).rejects.toMatchObject({ code: 'lost' })
+  })
+
+  test('it is told without asking, and the keys are free', async () => {
+    const [client, other] = [stage.client({ ttl: '2s' }), stage.client()]
+    const lock = await client.acquire('k')
+    const { signal } = lock
+    await stage.expire(client)
+    await until(() => signal.aborted)
+    expectLost(lock, 'expired')
+    expect((await other.acquire('k')).state).toBe('held')
+  })
+
+  test('the next acquire works, and is renewed again', async () => {
+    const client = stage.client({ ttl: '2s' })
+    const lost = await client.acquire('k')
+    await stage.expire(client)
+    await expect(lost.renew()).rejects.toThrow(LostError)
+    const { token: lostToken } = { token: await tokenOf('k') }
+    const lock = await client.acquire('k')
+    if (lostToken !== undefined) expect(lock.token).toBeGreaterThan(lostToken)
+    const expiry = async () => {
+      const [row] = await stage.db.query<{ at: number }>(
+        `select extract(epoch from expires_at)::float8 as at from ${stage.sql('held')} where key = 'k'`,
+      )
+      return row?.at ?? 0
+    }
+    const began = await expiry()
+    await until(async () => (await expiry()) > began)
+    expect(lock.state).toBe('held')
+    expectLost(lost, 'expired')
+  })
+
+  test('an acquire that meets its own dead session gets the key all the same', async () => {
+    const client = stage.client()
+    const lost = await client.acquire('a')
+    await stage.expire(client)
+    expect((await client.acquire('b')).state).toBe('held')
+    expectLost(lost, 'expired')
+  })
+
+  test('a place in line that went with its session is told', async () => {
+    const [holder, client] = [stage.client(), stage.client({ ttl: '2s' })]
+    const lock = await holder.acquire('k')
+    const waiter = client.acquire('k')
+    waiter.catch(() => {})
+    await stage.queued('k', 1)
+    await stage.expire(client)
+    await expect(waiter).rejects.toThrow(LostError)
+    await expect(waiter).rejects.toMatchObject({ reason: 'expired', key: 'k' })
+    await until(async () => (await stage.waiting('k')) === 0)
+    await lock.release()
+  })
+
+  test('a grant that is gone from the database is lost; the others are not', async () => {
+    const client = stage.client()
+    const [taken, kept] = await Promise.all([client.acquire('taken'), client.acquire('kept')])
+    await stage.db.query(`delete from ${stage.sql('locks')} where key = 'taken'`)
+    await kept.renew()
+    await until(() => taken.state === 'lost')
+    expectLost(taken, 'expired')
+    expect(kept.state).toBe('held')
+    expect(await taken.release()).toBe('expired')
+  })
+
+  test('a grant that nobody knows of is given back', async () => {
+    const client = stage.client()
+    const lock = await client.acquire('known')
+    await stage.db.query(
+      `insert into ${stage.sql('locks')} (key, session, request, token)
+       select 'ghost', session, gen_random_uuid(), token + 1 from ${stage.sql('locks')} where key = 'known'`,
+    )
+    await lock.renew()
+    await until(async () => (await stage.holders('ghost')).length === 0)
+    expect([lock.state, await stage.holders('known')]).toEqual(['held', [stage.ownerOf(client)]])
+  })
+
+  async function tokenOf(key: string): Promise<bigint | undefined> {
+    const [row] = await stage.db.query<{ token: string }>(
+      `select token from ${stage.sql('locks')} where key = $1`,
+      [key],
+    )
+    return row && BigInt(row.token)
+  }
+}

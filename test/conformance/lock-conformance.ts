@@ -1,0 +1,21 @@
+import { describe } from 'vitest'
+import { closing } from './behaviours/closing.ts'
+import { exclusion } from './behaviours/exclusion.ts'
+import { givingUp } from './behaviours/giving-up.ts'
+import { holding } from './behaviours/holding.ts'
+import { limits } from './behaviours/limits.ts'
+import { line } from './behaviours/line.ts'
+import { losing } from './behaviours/losing.ts'
+import { pool } from './behaviours/pool.ts'
+import { releasing } from './behaviours/releasing.ts'
+import { sections } from './behaviours/sections.ts'
+import { type MakeWay, Stage } from './stage.ts'
+
+/** Declares what every way of connecting must do. One call a file: the suites then run beside each other. */
+export function lockConformance(name: string, make: MakeWay): void {
+  describe(name, () => {
+    const stage = new Stage(make)
+    const suites = { exclusion, line, givingUp, releasing, sections, holding, losing, closing, limits, pool }
+    for (const [subject, declare] of Object.entries(suites)) describe(subject, () => declare(stage))
+  })
+}

@@ -1,0 +1,108 @@
+import pg from 'pg'
+import { afterAll, afterEach, beforeAll, expect } from 'vitest'
+import { Fencepost, type FencepostOptions } from '../../src/index.ts'
+import { createDatabase, type TestDatabase } from '../support/database.ts'
+import { leftovers, nothing } from '../support/leftovers.ts'
+import { until } from '../support/until.ts'
+
+/** One way of connecting to a database. */
+export interface Way {
+  readonly options: FencepostOptions
+  /** The application's own pool, which Fencepost reads, or calls; absent where it is given none. */
+  readonly pool?: pg.Pool
+  /** Whether Fencepost opens its connections itself. */
+  readonly opensItsOwn: boolean
+}
+
+/** @param config of the application's pool */
+export type MakeWay = (db: TestDatabase, config?: pg.PoolConfig) => Way
+
+/**
+ * A database for the tests of one `describe`, and the clients that they make. After each test the clients are closed,
+ * and then nothing may be left.
+ */
+export class Stage {
+  readonly #make: MakeWay
+  readonly #owners = new Map<Fencepost, string>()
+  #db: TestDatabase | undefined
+  #way: Way | undefined
+
+  constructor(make: MakeWay) {
+    this.#make = make
+    beforeAll(async () => {
+      this.#db = await createDatabase()
+      this.#way = make(this.#db)
+    })
+    afterEach(async () => {
+      await Promise.all([...this.#owners.keys()].map(client => client.close({ timeout: 0 })))
+      this.#owners.clear()
+      expect(await leftovers(this.db.pool({ max: 1 }), this.db.schema)).toMatchObject(nothing)
+    })
+    afterAll(() => this.#db?.drop())
+  }
+
+  get db(): TestDatabase {
+    if (!this.#db) throw new Error('not before the first test')
+    return this.#db
+  }
+
+  /** The way that {@link client} takes. */
+  get way(): Way {
+    if (!this.#way) throw new Error('not before the first test')
+    return this.#way
+  }
+
+  /** Another way of the same kind, with an application's pool of its own. */
+  newWay(config: pg.PoolConfig): Way {
+    return this.#make(this.db, config)
+  }
+
+  client(options: Partial<FencepostOptions> = {}, way: Way = this.way): Fencepost {
+    const owner = `client ${crypto.randomUUID()}`
+    const client = new Fencepost({ ...way.options, owner, ...options })
+    this.#owners.set(client, owner)
+    return client
+  }
+
+  /** What a client calls itself in the database. */
+  ownerOf(client: Fencepost): string {
+    const owner = this.#owners.get(client)
+    if (owner === undefined) throw new Error('not a client of this stage')
+    return owner
+  }
+
+  /** The name of a relation or a function, quoted. */
+  sql(name: string): string {
+    return `${pg.escapeIdentifier(this.db.schema)}.${name}`
+  }
+
+  /** How many wait in line for a key. */
+  async waiting(key: string): Promise<number> {
+    const rows = await this.db.query(`select from ${this.sql('waiters')} where key = $1`, [key])
+    return rows.length
+  }
+
+  /** Settles when so many are in line for a key. */
+  async queued(key: string, count: number): Promise<void> {
+    await until(async () => (await this.waiting(key)) === count, { what: `${count} wait for ${key}` })
+  }
+
+  /** Whose sessions hold a key by the database's account. */
+  async holders(key: string): Promise<string[]> {
+    const rows = await this.db.query<{ owner: string }>(
+      `select owner from ${this.sql('held')} where key = $1 and not released`,
+      [key],
+    )
+    return rows.map(({ owner }) => owner)
+  }
+
+  /** Lets the sessions of a client be over in the database; the client is not told. */
+  async expire(client: Fencepost): Promise<void> {
+    const expired = await this.db.query(
+      `update ${this.sql('sessions')} set expires_at = clock_timestamp() - interval '1 s'
+        where owner = $1 and died is null returning id`,
+      [this.ownerOf(client)],
+    )
+    expect(expired).not.toEqual([])
+  }
+}

@@ -1,0 +1,107 @@
+import { escapeLiteral } from 'pg'
+
+/** One call of one function, in a transaction of its own that the explorer opens before and ends after it. */
+export interface Call {
+  readonly function: string
+  readonly session: string | undefined
+  readonly places: readonly Place[]
+  /** Of its session, as far as its process knows. */
+  readonly generation: number
+  readonly sql: string
+  /** For people. */
+  readonly words: string
+}
+
+/** A key, and by what name or number it is asked for. */
+export interface Place {
+  readonly key: string
+  readonly request?: string
+  readonly token?: number
+}
+
+export interface Answer {
+  readonly request: string | null
+  readonly outcome: string
+  readonly token: number | null
+  readonly key: string | null
+}
+
+/** What a call came to once its transaction was committed. */
+export interface Reply {
+  /** SQLSTATE, where the server refused. */
+  readonly error?: string
+  readonly answers: readonly Answer[]
+}
+
+/** What one connection does: each call that it yields is run and committed, and the reply comes back. */
+export type Script = Generator<Call, void, Reply>
+
+/** `S1` is session 1, `r12` the second request of session 1. */
+export const sessionId = (name: string): string => `00000000-0000-0000-0000-${name.slice(1).padStart(12, '0')}`
+export const requestId = (name: string): string => `10000000-0000-0000-0000-${name.slice(1).padStart(12, '0')}`
+export const janitor = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
+
+/** The short name of a session or request. */
+export function nameOf(id: string | null): string {
+  if (id === null) return 'nobody'
+  if (id === janitor) return 'the janitor'
+  return `${id.startsWith('1') ? 'r' : 'S'}${Number(id.slice(-12))}`
+}
+
+export const at = (key: string, request: string): Place => ({ key, request: requestId(request) })
+export const token = (key: string, number: number): Place => ({ key, token: number })
+
+export function acquire(session: string, places: readonly Place[], options: { wait?: boolean; generation?: number } = {}): Call {
+  const { wait = true, generation = 1 } = options
+  const waits = wait ? 'null' : `array[${places.map(() => 'false')}]`
+  return call('acquire', session, places, `${generation}, ${keys(places)}, ${requests(places)}, ${waits}`, {
+    generation,
+    words: wait ? 'acquire' : 'try',
+  })
+}
+
+export const release = (session: string, ...places: readonly Place[]): Call =>
+  call('release', session, places, `${keys(places)}, array[${places.map(place => place.token ?? 0)}]::bigint[]`)
+
+export const cancel = (session: string, ...places: readonly Place[]): Call =>
+  call('cancel', session, places, `${keys(places)}, ${requests(places)}`)
+
+export const tick = (session: string, ...places: readonly Place[]): Call =>
+  call('tick', session, places, `${keys(places)}, ${requests(places)}`)
+
+export const raiseGeneration = (session: string, generation: number): Call =>
+  call('raise_generation', session, [], String(generation), { columns: `null::uuid request, raise_generation::text outcome, null::bigint token, null::text key` })
+
+export const heartbeat = (session: string): Call =>
+  call('heartbeat', session, [], '', { columns: `null::uuid request, renewed::text outcome, null::bigint token, null::text key` })
+
+export const closeSession = (session: string): Call => call('close_session', session, [], '')
+
+/** A transaction of the user's that pins the grant, and ends with the call's commit. */
+export function guard(place: Place): Call {
+  return {
+    function: 'assert_held',
+    session: undefined,
+    places: [place],
+    generation: 1,
+    sql: `select null::uuid request, 'held' outcome, ${place.token} token, ${escapeLiteral(place.key)} key
+            from assert_held(${escapeLiteral(place.key)}, ${place.token})`,
+    words: `guard ${place.key} under ${place.token}`,
+  }
+}
+
+function call(name: string, session: string, places: readonly Place[], rest: string, more: { generation?: number; words?: string; columns?: string } = {}): Call {
+  const { generation = 1, words = name.replace('_', ' '), columns = 'request, outcome, token, key' } = more
+  const what = places.map(place => `${place.key}${place.request ? ` as ${nameOf(place.request)}` : ''}${place.token ? ` under ${place.token}` : ''}`)
+  return {
+    function: name,
+    session: sessionId(session),
+    places,
+    generation,
+    sql: `select ${columns} from ${name}('${sessionId(session)}'${rest && `, ${rest}`})`,
+    words: `${session} ${words}${what.length > 0 ? ` ${what.join(' and ')}` : ''}`,
+  }
+}
+
+const keys = (places: readonly Place[]) => `array[${places.map(place => escapeLiteral(place.key))}]::text[]`
+const requests = (places: readonly Place[]) => `array[${places.map(place => escapeLiteral(place.request ?? ''))}]::uuid[]`

@@ -1,0 +1,134 @@
+import { type Answer, type Call, nameOf, type Reply } from './calls.ts'
+import type { LockRow, State } from './state.ts'
+
+/**
+ * What a client knows of a request.
+ * asked → waiting | held | refused; any → leaving (it has sent that it gives up) → gone.
+ */
+export interface Request {
+  readonly id: string
+  readonly session: string
+  readonly key: string
+  readonly generation: number
+  is: 'asked' | 'waiting' | 'held' | 'refused' | 'leaving' | 'gone'
+  token?: number
+}
+
+interface Client {
+  /** Seconds. */
+  readonly ttl: number
+  /** By the explorer's clock: the last answered renewal was sent at this time less the ttl. */
+  trustUntil: number
+  /** Crashed, closed, or told that it is dead: it believes nothing any more. */
+  over: boolean
+  crashed: boolean
+}
+
+/** What the processes believe, by what they have sent and what was answered. */
+export class Clients {
+  readonly requests = new Map<string, Request>()
+  readonly #clients = new Map<string, Client>()
+
+  open(session: string, ttl: number): void {
+    this.#clients.set(session, { ttl, trustUntil: ttl, over: false, crashed: false })
+  }
+
+  get crashed(): string[] {
+    return [...this.#clients].filter(([, client]) => client.crashed).map(([id]) => id)
+  }
+
+  isOver(session: string): boolean {
+    return this.#client(session).over
+  }
+
+  sent(call: Call, generation = 1): void {
+    for (const place of call.places) {
+      if (call.function === 'acquire' && place.request && call.session) {
+        const { is } = this.requests.get(place.request) ?? {}
+        if (is === 'leaving' || is === 'gone') continue
+        this.requests.set(place.request, { id: place.request, session: call.session, key: place.key, generation, is: 'asked' })
+      }
+      if (call.function === 'release' || call.function === 'cancel') {
+        const given = [...this.requests.values()].find(
+          each => each.id === place.request || (each.key === place.key && each.token === place.token && each.session === call.session),
+        )
+        if (given) given.is = 'leaving'
+      }
+    }
+    if (call.function === 'close_session') {
+      for (const request of this.#of(call.session)) request.is = 'leaving'
+    }
+  }
+
+  /** @param sentAt by the clock, when the call was sent */
+  answered(call: Call, reply: Reply, sentAt: number): void {
+    for (const answer of reply.answers) this.#hear(call, answer)
+    if (call.session === undefined || reply.error !== undefined) return
+    const client = this.#client(call.session)
+    if (call.function === 'heartbeat') {
+      if (reply.answers[0]?.outcome === 'true') client.trustUntil = Math.max(client.trustUntil, sentAt + client.ttl)
+      else client.over = true
+    }
+    if (call.function === 'close_session') client.over = true
+    for (const request of this.#of(call.session)) {
+      const named = call.places.some(place => place.request === request.id || place.token === request.token)
+      if (request.is === 'leaving' && (named || call.function === 'close_session')) request.is = 'gone'
+    }
+  }
+
+  crash(session: string): void {
+    Object.assign(this.#client(session), { over: true, crashed: true })
+  }
+
+  /** Under the new generation nothing that was sent before can come to pass, except what is there already. */
+  raised(session: string, generation: number, state: State): void {
+    for (const request of this.#of(session)) {
+      const there = [...state.locks, ...state.waiters].some(row => row.request === request.id)
+      if (request.is === 'asked' && request.generation < generation && !there) request.is = 'gone'
+    }
+  }
+
+  /** Requests that a process believes to hold at this time. */
+  believed(clock: number): Request[] {
+    return [...this.requests.values()].filter(({ is, session }) => {
+      const client = this.#client(session)
+      return is === 'held' && !client.over && clock < client.trustUntil
+    })
+  }
+
+  /** Whether a grant to this request is one that its process has given up, or never got. */
+  isGone(id: string | null): boolean {
+    const is = id === null ? undefined : this.requests.get(id)?.is
+    return is === 'gone' || is === 'refused'
+  }
+
+  /** Whether a holder has sent that it lets go. */
+  letsGo(row: LockRow): boolean {
+    const is = row.request === null ? undefined : this.requests.get(row.request)?.is
+    return is === 'leaving' || is === 'gone'
+  }
+
+  /** What the living wait for. */
+  get waiting(): Request[] {
+    return [...this.requests.values()].filter(({ is, session }) => is === 'waiting' && !this.isOver(session))
+  }
+
+  #hear(call: Call, { request: id, outcome, token }: Answer): void {
+    const request = id === null ? undefined : this.requests.get(id)
+    // A request that was given up stays so, whatever an answer on its way still says.
+    if (!request || request.is === 'leaving' || request.is === 'gone') return
+    if (outcome === 'granted' && token !== null) Object.assign(request, { is: 'held', token })
+    if (outcome === 'queued') request.is = 'waiting'
+    if (call.function === 'acquire' && ['busy', 'again', 'dead'].includes(outcome)) request.is = 'refused'
+  }
+
+  #of(session: string | undefined): Request[] {
+    return [...this.requests.values()].filter(request => request.session === session)
+  }
+
+  #client(session: string): Client {
+    const client = this.#clients.get(session)
+    if (!client) throw new Error(`explorer: no session ${nameOf(session)}`)
+    return client
+  }
+}

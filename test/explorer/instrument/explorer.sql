@@ -1,0 +1,135 @@
+-- What the explorer puts beside the protocol: gates at which a backend stops until it is let go, a clock that stands
+-- still until it is moved, and the state of the tables as one value. Run with the protocol's schema first in search_path.
+create schema explorer;
+
+-- Seconds since the start of a schedule. A sequence, for like a clock it knows no transactions.
+create sequence explorer.clock minvalue 0 start 0;
+select setval('explorer.clock', 0);
+-- How many gates an actor has come to; not undone by a rollback.
+create sequence explorer.turn_1;
+create sequence explorer.turn_2;
+create sequence explorer.turn_3;
+create sequence explorer.turn_4;
+
+create function explorer.now() returns timestamptz language sql volatile cost 1 as $$
+  select timestamptz '2030-01-01 00:00:00+00' + (select last_value from explorer.clock) * interval '1 second'
+$$;
+
+-- Stops the backend of an actor where `point` is one of those that count, and tells its client at once: a notice is
+-- flushed. The explorer holds the advisory lock (actor, turn). The costliest of conditions, so that it is evaluated last.
+create function explorer.gate(point int) returns boolean language plpgsql volatile cost 100000 as $$
+declare
+  actor int := nullif(current_setting('explorer.actor', true), '');
+  turn  int;
+begin
+  if actor is null or strpos(current_setting('explorer.points'), ',' || point || ',') = 0 then return true; end if;
+  turn := nextval('explorer.turn_' || actor);
+  raise notice 'gate %', point using detail = turn;
+  perform pg_advisory_lock(actor, turn);
+  perform pg_advisory_unlock(actor, turn);
+  return true;
+end $$;
+
+-- The same between the drawing of a number and its use.
+create function explorer.drawn(point int, token bigint) returns bigint language plpgsql volatile as $$
+begin
+  assert explorer.gate(point);
+  return token;
+end $$;
+
+-- What is committed, as far as the explorer judges it.
+create function explorer.state() returns jsonb language sql volatile as $$
+  select jsonb_build_object(
+    'clock', (select last_value from explorer.clock),
+    'base', (select base from cluster),
+    'locks', (select coalesce(jsonb_agg(jsonb_build_object('key', key, 'session', session, 'request', request, 'token', token,
+      'contended', contended, 'released', released) order by key), '[]') from locks),
+    'waiters', (select coalesce(jsonb_agg(jsonb_build_object('ticket', ticket, 'key', key, 'session', session, 'request', request)
+      order by ticket), '[]') from waiters),
+    'sessions', (select coalesce(jsonb_agg(jsonb_build_object('id', id, 'generation', generation, 'dead', died is not null,
+      'expiresAt', extract(epoch from expires_at - '2030-01-01 00:00:00+00')::int) order by id), '[]') from sessions))
+$$;
+
+create table explorer.saved_sessions as select * from sessions limit 0;
+create table explorer.saved_locks as select * from locks limit 0;
+create table explorer.saved_waiters as select * from waiters limit 0;
+create table explorer.saved_rest (looked_at timestamptz, fencing bigint, ticket bigint, clock bigint);
+
+create function explorer.clear() returns void language plpgsql as $$
+begin
+  delete from waiters;
+  delete from locks;
+  delete from sessions;
+  update reaper set looked_at = '-infinity';
+  update cluster set base = 0;
+  perform setval('fencing', 100), setval(pg_get_serial_sequence('waiters', 'ticket'), 1, false), setval('explorer.clock', 0);
+end $$;
+
+-- Keeps what is in the tables as the beginning of every schedule.
+create function explorer.save() returns void language plpgsql as $$
+begin
+  delete from explorer.saved_sessions;
+  delete from explorer.saved_locks;
+  delete from explorer.saved_waiters;
+  delete from explorer.saved_rest;
+  insert into explorer.saved_sessions select * from sessions;
+  insert into explorer.saved_locks select * from locks;
+  insert into explorer.saved_waiters select * from waiters;
+  insert into explorer.saved_rest select r.looked_at, f.last_value, coalesce((select max(ticket) from waiters), 0) + 1, c.last_value
+    from reaper r, fencing f, explorer.clock c;
+end $$;
+
+create function explorer.restore(actors int) returns jsonb language plpgsql as $$
+begin
+  delete from waiters;
+  delete from locks;
+  delete from sessions;
+  insert into sessions select * from explorer.saved_sessions;
+  insert into locks select * from explorer.saved_locks;
+  insert into waiters overriding system value select * from explorer.saved_waiters;
+  update reaper set looked_at = (select looked_at from explorer.saved_rest);
+  perform setval('fencing', r.fencing), setval(pg_get_serial_sequence('waiters', 'ticket'), r.ticket, false),
+          setval('explorer.clock', r.clock) from explorer.saved_rest r;
+  perform pg_advisory_unlock_all();
+  for actor in 1 .. actors loop
+    perform setval('explorer.turn_' || actor, 1, false), pg_advisory_lock(actor, 1);
+  end loop;
+  return explorer.state();
+end $$;
+
+-- Lets time pass after a schedule: the living go on with heartbeats and ticks, the crashed do not. Then everybody who
+-- holds lets go, key by key, and all sessions close. `waiting`: [{session, key, request}].
+create function explorer.finish(crashed uuid[], waiting jsonb) returns jsonb language plpgsql as $$
+declare
+  settled  jsonb;
+  grants   jsonb := '[]';
+  drained  jsonb;
+  one      record;
+begin
+  perform h.renewed from sessions s, heartbeat(s.id) h where s.died is null and s.id <> all (crashed);
+  update sessions set expires_at = '-infinity' where id = any (crashed) or expires_at <= explorer.now();
+  for round in 1 .. 2 loop
+    perform setval('explorer.clock', (select last_value + 2 from explorer.clock));
+    for one in
+      select s.id, coalesce(array_agg(w.key) filter (where w.key is not null), '{}') as keys,
+             coalesce(array_agg(w.request) filter (where w.key is not null), '{}') as requests
+        from sessions s left join jsonb_to_recordset(waiting) w(session uuid, key text, request uuid) on w.session = s.id
+       where s.died is null and s.id <> all (crashed) group by s.id order by s.id
+    loop
+      perform tick(one.id, one.keys, one.requests);
+    end loop;
+  end loop;
+  settled := explorer.state();
+  for round in 1 .. 30 loop
+    select l.* into one from locks l join sessions s on s.id = l.session where s.died is null order by l.key limit 1;
+    exit when not found;
+    grants := grants || jsonb_build_object('key', one.key, 'session', one.session, 'request', one.request, 'token', one.token);
+    perform release(one.session, array[one.key], array[one.token]);
+  end loop;
+  drained := explorer.state();
+  perform close_session(s.id) from sessions s where s.id <> 'ffffffff-ffff-ffff-ffff-ffffffffffff';
+  perform setval('explorer.clock', (select last_value + 2 from explorer.clock));
+  perform tick('ffffffff-ffff-ffff-ffff-ffffffffffff');
+  perform close_session('ffffffff-ffff-ffff-ffff-ffffffffffff');
+  return jsonb_build_object('settled', settled, 'grants', grants, 'drained', drained, 'left', explorer.state());
+end $$;

@@ -1,0 +1,76 @@
+/**
+ * What a piece of SQL touches, as far as others can tell. Two steps whose footprints do not clash may change places
+ * without anybody noticing; the explorer then tries one order only. Too large a footprint costs time, too small a one
+ * costs interleavings: where in doubt, more.
+ */
+export interface Footprint {
+  /** Tables whose committed rows it reads. */
+  readonly sees: ReadonlySet<string>
+  /** Tables in which it takes row locks that exclude others of the same kind: writes, FOR UPDATE, FOR NO KEY UPDATE. */
+  readonly locks: ReadonlySet<string>
+  /** Tables in which it takes FOR KEY SHARE. */
+  readonly shares: ReadonlySet<string>
+  /** Tables that it changes. */
+  readonly writes: ReadonlySet<string>
+  /** Reads the clock. */
+  readonly clock: boolean
+  /** Draws from the fencing sequence. */
+  readonly draws: boolean
+  /** Reads what was drawn from it. */
+  readonly counts: boolean
+}
+
+const tables = ['cluster', 'canary', 'reaper', 'sessions', 'locks', 'waiters', 'fences']
+
+export const nothing: Footprint = {
+  sees: new Set(),
+  locks: new Set(),
+  shares: new Set(),
+  writes: new Set(),
+  clock: false,
+  draws: false,
+  counts: false,
+}
+
+/** The footprint of a statement by its text alone, without what the functions that it calls touch. */
+export function footprintOf(sql: string): Footprint {
+  const text = sql.toLowerCase()
+  const named = new Set(tables.filter(table => new RegExp(`\\b${table}\\b`).test(text)))
+  const changes = /\b(insert\s+into|update\s+\w+\s+(\w+\s+)?set|delete\s+from)\b/.test(text)
+  const locks = changes || /\bfor\s+(no\s+key\s+)?update\b/.test(text)
+  const shares = !locks && /\bfor\s+(key\s+)?share\b/.test(text)
+  return {
+    sees: named,
+    locks: locks ? named : nothing.locks,
+    shares: shares ? named : nothing.shares,
+    writes: changes ? named : nothing.writes,
+    clock: /\bclock_timestamp\b|\bexplorer\.now\b/.test(text),
+    draws: /\bnextval\b/.test(text),
+    counts: /\blast_value\b/.test(text),
+  }
+}
+
+export function union(...parts: readonly Footprint[]): Footprint {
+  const all = (pick: (part: Footprint) => ReadonlySet<string>) => new Set(parts.flatMap(part => [...pick(part)]))
+  return {
+    sees: all(part => part.sees),
+    locks: all(part => part.locks),
+    shares: all(part => part.shares),
+    writes: all(part => part.writes),
+    clock: parts.some(part => part.clock),
+    draws: parts.some(part => part.draws),
+    counts: parts.some(part => part.counts),
+  }
+}
+
+/** The part of a statement up to where it has found its rows and not yet locked them. */
+export function lookingOnly(part: Footprint): Footprint {
+  return { ...part, locks: nothing.locks, shares: nothing.shares, writes: nothing.writes }
+}
+
+/** Whether it touches anything that others change, in a schema whose incarnation stays. */
+export function matters(part: Footprint): boolean {
+  const settled = new Set(['cluster', 'canary'])
+  const touched = [...part.sees, ...part.locks].some(table => !settled.has(table))
+  return touched || part.draws || part.counts || part.clock
+}

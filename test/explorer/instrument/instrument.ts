@@ -1,0 +1,166 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Client } from 'pg'
+import { type Footprint, footprintOf, lookingOnly, matters, nothing, union } from './footprint.ts'
+import { plain, statementsOf } from './plpgsql.ts'
+import { draw, explored, inert, innerPoints, required, settled } from './points.ts'
+
+/** A place where an actor can be stopped, and what it touches from there to the next one. */
+export interface Point {
+  readonly id: number
+  /** `function: first words of the statement`, or `function: what it has just done`. */
+  readonly name: string
+  readonly footprint: Footprint
+}
+
+/** A change of one function's text, for a variant of the protocol with a protection planted out. */
+export interface Edit {
+  readonly function: string
+  /** Occurs once in the function. */
+  readonly from: string
+  readonly to: string
+}
+
+export interface Instrumented {
+  readonly points: ReadonlyMap<number, Point>
+  /** What a call of the function can touch, with all that it calls. */
+  readonly footprints: ReadonlyMap<string, Footprint>
+}
+
+interface Source {
+  name: string
+  definition: string
+  body: string
+}
+
+/**
+ * Replaces the protocol's functions in this database by the same with a gate before each statement that touches what
+ * others may change, and inside of those in {@link innerPoints}; and every clock by one that the explorer moves.
+ *
+ * @throws Error when a pattern no longer fits the migrations: better that than an explorer that sees nothing.
+ */
+export async function instrument(control: Client, edits: readonly Edit[] = []): Promise<Instrumented> {
+  await control.query(readFileSync(join(import.meta.dirname, 'explorer.sql'), 'utf8'))
+  const sources = await read(control)
+  for (const edit of edits) {
+    const source = find(sources, edit.function)
+    source.body = replaceOnce(source.body, edit.from, edit.to, `the edit of ${edit.function}`)
+  }
+  const edited = new Set(edits.map(edit => edit.function))
+  const gates = new Gates(sources, edited)
+  for (const source of sources) {
+    const body = explored.includes(source.name) ? gates.into(source) : source.body
+    await install(control, source, source.name === 'durable' ? 'begin end' : body)
+  }
+  for (const wanted of required) {
+    if (edited.has(wanted.split(':')[0] ?? '')) continue
+    if (!gates.points.some(point => point.name.startsWith(wanted))) throw new Error(`explorer: no point ${wanted} any more`)
+  }
+  return {
+    points: new Map(gates.points.map(point => [point.id, point])),
+    footprints: new Map(explored.map(name => [name, gates.reach(name)])),
+  }
+}
+
+async function read(control: Client): Promise<Source[]> {
+  const { rows } = await control.query<Source>(
+    `select p.proname as name, pg_get_functiondef(p.oid) as definition, p.prosrc as body
+       from pg_proc p where p.pronamespace = current_schema()::regnamespace and p.prokind = 'f' order by p.proname`,
+  )
+  return rows
+}
+
+function find(sources: readonly Source[], name: string): Source {
+  const found = sources.filter(source => source.name === name)
+  if (found.length !== 1 || !found[0]) throw new Error(`explorer: ${found.length} functions ${name}, want 1`)
+  return found[0]
+}
+
+// What edits and gates have made of the body goes in where the old one stood. Times in a table's defaults decide nothing.
+async function install(control: Client, source: Source, body: string): Promise<void> {
+  const original = (await control.query('select prosrc from pg_proc where oid = $1::regproc', [source.name])).rows[0].prosrc
+  const changed = body.replaceAll('clock_timestamp()', 'explorer.now()')
+  if (changed === original) return
+  await control.query(replaceOnce(source.definition, original, changed, source.name))
+}
+
+export function replaceOnce(text: string, from: string, to: string, where: string): string {
+  const at = text.indexOf(from)
+  if (at < 0) throw new Error(`explorer: ${where}: the text has changed, this is no longer in it: ${from}`)
+  if (text.indexOf(from, at + 1) >= 0) throw new Error(`explorer: ${where}: more than once in the text: ${from}`)
+  return text.slice(0, at) + to + text.slice(at + from.length)
+}
+
+class Gates {
+  readonly points: Point[] = []
+  readonly #sources: readonly Source[]
+  readonly #edited: ReadonlySet<string>
+
+  constructor(sources: readonly Source[], edited: ReadonlySet<string>) {
+    this.#sources = sources
+    this.#edited = edited
+    for (const name of [...explored, ...inert, ...settled]) find(sources, name)
+  }
+
+  into(source: Source): string {
+    const inner = this.#withInner(source)
+    let body = ''
+    let done = 0
+    for (const { at, text } of statementsOf(inner)) {
+      const whole = union(footprintOf(text), ...this.#calls(text, inert).map(name => footprintOf(find(this.#sources, name).body)))
+      if (!matters(whole)) continue
+      const inside = [...text.matchAll(/explorer\.(?:gate|drawn)\((\d+)/g)].map(match => Number(match[1]))
+      for (const id of inside) this.#set(id, { ...whole, draws: false })
+      const name = `${source.name}: ${plain(text).replaceAll(/explorer\.gate\(\d+\) and /g, '').slice(0, 70)}`
+      const id = this.#add(name, inside.length > 0 ? lookingOnly(whole) : whole)
+      body += `${inner.slice(done, at)}assert explorer.gate(${id}); `
+      done = at
+    }
+    return body + inner.slice(done)
+  }
+
+  /** All that a call of the function can touch. */
+  reach(name: string, visited: Set<string> = new Set()): Footprint {
+    if (visited.has(name)) return nothing
+    visited.add(name)
+    const { body } = find(this.#sources, name)
+    const below = this.#calls(body, [...explored, ...inert]).map(callee => this.reach(callee, visited))
+    return union(footprintOf(body), ...below)
+  }
+
+  #withInner(source: Source): string {
+    let { body } = source
+    for (const point of innerPoints.filter(each => each.function === source.name)) {
+      // Only a variant may have lost the statement.
+      if (this.#edited.has(source.name) && !body.includes(`where ${point.before}`)) continue
+      const id = this.#add(`${point.function}: ${point.name}`, nothing)
+      body = replaceOnce(body, `where ${point.before}`, `where explorer.gate(${id}) and ${point.before}`, source.name)
+    }
+    if (source.name === draw.function) {
+      const id = this.#add(`${draw.function}: ${draw.name}`, nothing)
+      body = replaceOnce(body, draw.text, `explorer.drawn(${id}, ${draw.text})`, source.name)
+    }
+    return body
+  }
+
+  // Every function of the schema that a text calls must be known, or its statements would go unseen.
+  #calls(text: string, wanted: readonly string[]): string[] {
+    const names = new Set([...text.matchAll(/\b([a-z_]+)\s*\(/g)].map(match => match[1] ?? ''))
+    const ours = this.#sources.map(source => source.name).filter(name => names.has(name))
+    for (const name of ours) {
+      if (![...explored, ...inert, ...settled].includes(name)) throw new Error(`explorer: ${name} is not known to points.ts`)
+    }
+    return ours.filter(name => wanted.includes(name))
+  }
+
+  #add(name: string, footprint: Footprint): number {
+    const id = this.points.length + 1
+    this.points.push({ id, name, footprint })
+    return id
+  }
+
+  #set(id: number, footprint: Footprint): void {
+    const point = this.points[id - 1]
+    if (point) this.points[id - 1] = { ...point, footprint }
+  }
+}

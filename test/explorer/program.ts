@@ -1,0 +1,27 @@
+import type { Call, Script } from './calls.ts'
+
+/** Two or three connections with something to do, and the state in which they begin. */
+export interface Program {
+  readonly name: string
+  /** Seconds to live of each session, by name; they open at second 0. */
+  readonly sessions: Readonly<Record<string, number>>
+  /** Run one after the other beforehand. Tokens begin at 101, tickets at 1. */
+  readonly before?: readonly Call[]
+  readonly actors: readonly Actor[]
+  /** Steps of the clock, in seconds: each may come at any moment. */
+  readonly clock?: readonly number[]
+  /** Tables that no actor changes in any schedule: checked. Reading them is then no reason to stop. */
+  readonly quiet?: readonly string[]
+  /** Calls that an actor makes, and that were sent before the schedule begins. */
+  readonly onTheWay?: readonly Call[]
+}
+
+export interface Actor {
+  readonly name: string
+  readonly script: () => Script
+  /**
+   * What the process does, on a new connection, once this one was terminated under it. Without it the process has
+   * crashed, and its session with it. `false`: this connection is never terminated.
+   */
+  readonly killed?: (() => Script) | false
+}

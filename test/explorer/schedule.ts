@@ -1,0 +1,307 @@
+import { type Call, nameOf, type Reply, type Script } from './calls.ts'
+import { type Footprint, nothing, union } from './instrument/footprint.ts'
+import type { Instrumented } from './instrument/instrument.ts'
+import type { Program } from './program.ts'
+import { Record } from './record.ts'
+import type { Stage } from './stage.ts'
+import { type Finish, type State, Violation } from './state.ts'
+import { type Access, atEnd, atStart, clockMoves, Trace, whileOpen } from './trace.ts'
+
+/**
+ * What comes next: an actor goes on to the next point (`step`), its backend is terminated where it stands (`kill`), or
+ * right after its commit, before the answer is out (`lose`). The clock is the actor after the last.
+ */
+export interface Choice {
+  readonly actor: number
+  readonly act: 'step' | 'kill' | 'lose'
+}
+
+interface Role {
+  script: Script
+  call: Call | undefined
+  sentAt: number
+  calls: number
+  /** What its open transaction has touched so far. */
+  touched: Footprint
+  over: boolean
+}
+
+export interface ScheduleOptions {
+  readonly names: Map<string, number>
+  /** How often a backend may be terminated. */
+  readonly kills: number
+  /** Whether it may be in the middle of a function, too. */
+  readonly killsInside: boolean
+}
+
+/** One run of a program, moved step by step. */
+export class Schedule {
+  readonly words: string[] = []
+  readonly #program: Program
+  readonly #stage: Stage
+  readonly #protocol: Instrumented
+  readonly #options: ScheduleOptions
+  readonly #trace: Trace
+  readonly #record: Record
+  readonly #roles: Role[]
+  #clockSteps = 0
+  #kills = 0
+
+  constructor(program: Program, stage: Stage, protocol: Instrumented, record: Record, options: ScheduleOptions) {
+    this.#program = program
+    this.#stage = stage
+    this.#protocol = protocol
+    this.#options = options
+    this.#trace = new Trace(options.names)
+    this.#record = record
+    this.#roles = program.actors.map(({ script }) => start(script()))
+  }
+
+  /** Everything that may come next. */
+  choices(): Choice[] {
+    const choices: Choice[] = []
+    for (const [actor, role] of this.#roles.entries()) {
+      if (role.over || this.#stage.place(actor).at === 'blocked') continue
+      choices.push({ actor, act: 'step' })
+      if (this.#kills >= this.#options.kills || this.#program.actors[actor]?.killed === false) continue
+      const { at } = this.#stage.place(actor)
+      if (at === 'returned') choices.push({ actor, act: 'kill' }, { actor, act: 'lose' })
+      if (at === 'gate' && this.#options.killsInside) choices.push({ actor, act: 'kill' })
+    }
+    if (this.#clockSteps < (this.#program.clock?.length ?? 0)) choices.push({ actor: this.#roles.length, act: 'step' })
+    return choices
+  }
+
+  /** The key of the state that a choice leads to; see {@link Trace}. */
+  keyAfter(choice: Choice): string {
+    return this.#trace.peek(choice.actor, ...this.#effect(choice))
+  }
+
+  /** The key of the state that it has come to. */
+  get key(): string {
+    return this.#trace.key
+  }
+
+  /** @throws Violation */
+  async take(choice: Choice): Promise<void> {
+    this.#trace.add(choice.actor, ...this.#effect(choice))
+    if (choice.actor === this.#roles.length) return await this.#moveClock()
+    const role = this.#role(choice.actor)
+    if (choice.act === 'kill') return await this.#kill(choice.actor, role)
+    const waited = this.#blocked()
+    const { at } = this.#stage.place(choice.actor)
+    if (at === 'rest') await this.#begin(choice.actor, role)
+    else if (at === 'gate') await this.#stage.pass(choice.actor)
+    else if (at === 'returned') await this.#end(choice.actor, role, choice.act === 'lose')
+    else throw new Error(`explorer: actor ${choice.actor} cannot move, it is ${at}`)
+    if (at !== 'returned') this.#tell(choice.actor)
+    await this.#follow(choice.actor, waited)
+  }
+
+  async finish(): Promise<void> {
+    const { clients } = this.#record
+    const waiting = clients.waiting.map(({ session, key, id }) => ({ session, key, request: id }))
+    this.words.push('time passes; everybody ticks, lets go, and closes')
+    const { rows } = await this.#stage.control.query<{ finish: Finish }>('select explorer.finish($1, $2) as finish', [
+      clients.crashed,
+      JSON.stringify(waiting),
+    ])
+    if (rows[0]) this.#record.checkFinish(rows[0].finish)
+  }
+
+  // What the next move of an actor does, as far as others can tell; known before it is made.
+  #effect({ actor, act }: Choice): [string, Access] {
+    if (actor === this.#roles.length) return [`clock ${this.#clockSteps}`, clockMoves]
+    const role = this.#role(actor)
+    const place = this.#stage.place(actor)
+    if (place.at === 'rest') return [`call ${role.calls}`, this.#atOnce(role) ?? atStart]
+    if (place.at === 'gate' && act === 'step') return [`point ${place.point}`, whileOpen(this.#footprint(place.point))]
+    return [act, atEnd(role.touched)]
+  }
+
+  // Without gates a call is one step from its beginning to its return.
+  #atOnce(role: Role): Access | undefined {
+    const call = role.call
+    if (this.#stage.stops || !call) return undefined
+    return whileOpen(this.#protocol.footprints.get(call.function) ?? nothing)
+  }
+
+  async #begin(actor: number, role: Role): Promise<void> {
+    const { call } = role
+    if (!call) throw new Error('explorer: nothing to begin')
+    role.calls++
+    role.sentAt = this.#record.clock
+    role.touched = this.#stage.stops ? nothing : (this.#protocol.footprints.get(call.function) ?? nothing)
+    this.#record.clients.sent(call, call.generation)
+    await this.#stage.begin(actor, call)
+  }
+
+  async #end(actor: number, role: Role, lost: boolean): Promise<void> {
+    const place = this.#stage.place(actor)
+    const { call } = role
+    if (place.at !== 'returned' || !call) throw new Error('explorer: nothing to end')
+    const failed = place.reply.error !== undefined
+    await this.#stage.end(actor)
+    this.#record.ended(actor)
+    this.words.push(`${this.#name(actor)} ${failed ? `is refused (${place.reply.error})` : `commits${say(place.reply)}`}`)
+    role.touched = nothing
+    await this.#refresh()
+    const { clients } = this.#record
+    if (call.function === 'raise_generation' && call.session && place.reply.answers[0]?.outcome) {
+      clients.raised(call.session, Number(place.reply.answers[0].outcome), this.#record.state)
+    }
+    if (lost) {
+      this.#kills++
+      await this.#stage.kill(actor)
+      this.words.push(`${this.#name(actor)} is terminated before the answer is out`)
+      this.#bury(actor, role)
+      return
+    }
+    if (!failed) clients.answered(call, place.reply, role.sentAt)
+    this.#record.checkAnswers(call, place.reply)
+    this.#record.checkBeliefs()
+    this.#advance(role, place.reply)
+  }
+
+  async #kill(actor: number, role: Role): Promise<void> {
+    const waited = this.#blocked()
+    this.#kills++
+    await this.#stage.kill(actor)
+    this.#record.ended(actor)
+    role.touched = nothing
+    this.words.push(`${this.#name(actor)} is terminated before its commit`)
+    this.#bury(actor, role)
+    await this.#refresh()
+    await this.#follow(actor, waited)
+  }
+
+  // The process hears that its connection is gone, or it is gone itself.
+  #bury(actor: number, role: Role): void {
+    const killed = this.#program.actors[actor]?.killed
+    if (killed) {
+      Object.assign(role, start(killed()), { calls: role.calls })
+      return
+    }
+    role.over = true
+    if (role.call?.session) this.#record.clients.crash(role.call.session)
+  }
+
+  #advance(role: Role, reply: Reply): void {
+    const next = role.script.next(reply)
+    role.call = next.done ? undefined : next.value
+    role.over = next.done === true
+  }
+
+  // Who waited for what was just given up has gone on as well, to a gate or to its return.
+  async #follow(actor: number, waited: ReadonlySet<number>): Promise<void> {
+    for (const other of waited) {
+      if (this.#stage.place(other).at === 'blocked') continue
+      const role = this.#role(other)
+      this.#tell(other)
+      // Where it has come to belongs to the history: of several that wake together, the server lets any go first.
+      const { at, ...where } = this.#stage.place(other)
+      const point = 'point' in where ? where.point : ''
+      this.#trace.add(other, `woken ${at} ${point}`, whileOpen(role.touched))
+    }
+    const stuck = this.#blocked()
+    if (inCycle(stuck, other => this.#blockers(other))) {
+      const [victim = actor] = stuck
+      await this.#stage.awaitDeadlock(victim)
+      this.words.push('they wait for each other')
+      throw new Violation('deadlock (40P01): they wait for each other')
+    }
+  }
+
+  // Says where an actor has come to, and checks what came back.
+  #tell(actor: number): void {
+    const role = this.#role(actor)
+    const place = this.#stage.place(actor)
+    const where =
+      place.at === 'gate'
+        ? `stops at ${this.#protocol.points.get(place.point)?.name}`
+        : place.at === 'blocked'
+          ? `waits for ${place.by.map(other => this.#name(other)).join(' and ')}`
+          : 'returns'
+    this.words.push(`${this.#name(actor)} (${role.call?.words}) ${where}`)
+    if (place.at === 'gate' || place.at === 'blocked') this.#touch(role, place)
+    if (place.at === 'returned' && role.call) this.#record.returned(actor, role.call, place.reply)
+  }
+
+  #touch(role: Role, place: { at: string; point?: number }): void {
+    if (place.point !== undefined) role.touched = union(role.touched, this.#footprint(place.point))
+  }
+
+  #footprint(point: number): Footprint {
+    return this.#protocol.points.get(point)?.footprint ?? nothing
+  }
+
+  async #moveClock(): Promise<void> {
+    const seconds = this.#program.clock?.[this.#clockSteps++] ?? 0
+    await this.#stage.control.query(`select setval('explorer.clock', (select last_value + $1 from explorer.clock))`, [seconds])
+    this.words.push(`${seconds} s pass`)
+    await this.#refresh()
+  }
+
+  async #refresh(): Promise<void> {
+    const { rows } = await this.#stage.control.query<{ state: State }>('select explorer.state() as state')
+    if (!rows[0]) return
+    const before = this.#record.state
+    this.#record.became(rows[0].state)
+    this.#record.checkBeliefs()
+    checkQuiet(this.#program, before, rows[0].state)
+  }
+
+  #blocked(): Set<number> {
+    return new Set([...this.#roles.keys()].filter(actor => this.#stage.place(actor).at === 'blocked'))
+  }
+
+  #blockers(actor: number): readonly number[] {
+    const place = this.#stage.place(actor)
+    return place.at === 'blocked' ? place.by : []
+  }
+
+  #role(actor: number): Role {
+    const role = this.#roles[actor]
+    if (!role) throw new Error(`explorer: no actor ${actor}`)
+    return role
+  }
+
+  #name(actor: number): string {
+    return this.#program.actors[actor]?.name ?? 'the clock'
+  }
+}
+
+function start(script: Script): Role {
+  const first = script.next({ answers: [] })
+  const call = first.done ? undefined : first.value
+  return { script, call, sentAt: 0, calls: 0, touched: nothing, over: first.done === true }
+}
+
+function inCycle(stuck: ReadonlySet<number>, blockers: (actor: number) => readonly number[]): boolean {
+  for (const actor of stuck) {
+    const reached = new Set<number>()
+    const next = [...blockers(actor)]
+    for (let other = next.pop(); other !== undefined; other = next.pop()) {
+      if (other === actor) return true
+      if (reached.has(other)) continue
+      reached.add(other)
+      next.push(...blockers(other))
+    }
+  }
+  return false
+}
+
+function checkQuiet(program: Program, before: State, now: State): void {
+  for (const table of program.quiet ?? []) {
+    if (table !== 'sessions') continue
+    const same = JSON.stringify(before.sessions) === JSON.stringify(now.sessions)
+    if (!same) throw new Error(`explorer: ${program.name}: ${table} is called quiet, and changes`)
+  }
+}
+
+function say(reply: Reply): string {
+  const words = reply.answers.map(({ request, outcome, token, key }) =>
+    [key, request && nameOf(request), outcome, token ? `under ${token}` : ''].filter(Boolean).join(' '),
+  )
+  return words.length > 0 ? `: ${words.join(', ')}` : ''
+}

@@ -1,0 +1,189 @@
+import pg from 'pg'
+import { type Edit, type Instrumented, instrument, type Point } from './instrument/instrument.ts'
+import type { Program } from './program.ts'
+import { Record } from './record.ts'
+import { type Choice, Schedule } from './schedule.ts'
+import { Stage } from './stage.ts'
+import { type State, Violation } from './state.ts'
+import { janitor, sessionId } from './calls.ts'
+
+export interface SearchOptions {
+  /** A database of the explorer's own, with the schema in it: its functions are replaced. */
+  readonly url: string
+  readonly schema: string
+  /**
+   * Stop between the statements of the functions, and inside of them, or only between a call and its commit.
+   * @default 'statements'
+   */
+  readonly grain?: 'statements' | 'calls'
+  /** How often an actor that could go on is left standing for another. @default no bound */
+  readonly depth?: number
+  /** How many backends are terminated in one schedule. @default 0 */
+  readonly kills?: number
+  /** Terminate in the middle of functions, too. @default false */
+  readonly killsInside?: boolean
+  /** Go on with only one of several orders that make no difference. @default true */
+  readonly reduce?: boolean
+}
+
+export interface Found {
+  readonly program: string
+  /** Runs from the beginning on. */
+  readonly schedules: number
+  /** Of these, the ones that were run to their end. */
+  readonly finished: number
+  /**
+   * Given up, because several backends that wake from one wait never did so in the order in which they once did. The
+   * other order is explored where one of them comes later.
+   */
+  readonly unreached: number
+  /** Different states, by their histories. */
+  readonly states: number
+  readonly steps: number
+  readonly seconds: number
+  /** The first violation, and the schedule that leads to it, in words. */
+  readonly violation?: { readonly message: string; readonly schedule: readonly string[] }
+}
+
+/** The protocol in one database, made ready to be stepped through; with edits, a variant of it. */
+export class Explorer {
+  readonly protocol: Instrumented
+  readonly #url: string
+  readonly #schema: string
+
+  private constructor(url: string, schema: string, protocol: Instrumented) {
+    this.#url = url
+    this.#schema = schema
+    this.protocol = protocol
+  }
+
+  static async install(url: string, schema: string, edits: readonly Edit[] = [], ddl = ''): Promise<Explorer> {
+    const control = new pg.Client({ connectionString: url })
+    await control.connect()
+    try {
+      await control.query(`select set_config('search_path', quote_ident('${schema}') || ', pg_temp', false)`)
+      const protocol = await instrument(control, edits)
+      if (ddl) await control.query(ddl)
+      return new Explorer(url, schema, protocol)
+    } finally {
+      await control.end()
+    }
+  }
+
+  /** Tries every schedule of a program within the bounds; ends with the first violation. */
+  async explore(program: Program, options: Omit<SearchOptions, 'url' | 'schema'> = {}): Promise<Found> {
+    const { grain = 'statements' } = options
+    const points = grain === 'calls' ? [] : [...this.protocol.points.values()].filter(point => counts(point, program))
+    const stage = await Stage.open(this.#url, this.#schema, points.map(({ id }) => id), program.actors.length)
+    try {
+      await prepare(program, stage)
+      return await search(program, stage, this.protocol, options)
+    } finally {
+      await stage.close()
+    }
+  }
+}
+
+// A point counts where what follows it touches anything that another actor may change.
+function counts({ footprint }: Point, program: Program): boolean {
+  const quiet = new Set(['cluster', 'canary', 'fences', ...(program.quiet ?? [])])
+  if ([...footprint.sees, ...footprint.locks].some(table => !quiet.has(table))) return true
+  return footprint.draws || footprint.counts || (footprint.clock && program.clock !== undefined)
+}
+
+async function prepare(program: Program, stage: Stage): Promise<void> {
+  const { control } = stage
+  await control.query('select explorer.clear()')
+  for (const [name, ttl] of Object.entries(program.sessions)) {
+    await control.query(`select open_session($1, make_interval(secs => $2))`, [sessionId(name), ttl])
+  }
+  await control.query(`select open_session($1, '60s')`, [janitor])
+  for (const call of program.before ?? []) await control.query(call.sql)
+  await control.query('select explorer.save()')
+}
+
+async function search(program: Program, stage: Stage, protocol: Instrumented, options: Omit<SearchOptions, 'url' | 'schema'>): Promise<Found> {
+  const { depth = Number.POSITIVE_INFINITY, kills = 0, killsInside = false, reduce = true } = options
+  const names = new Map<string, number>()
+  const visited = new Map<string, number>()
+  const tally = { schedules: 0, finished: 0, unreached: 0, steps: 0 }
+  const started = performance.now()
+  const found = () => ({ program: program.name, ...tally, states: visited.size, seconds: (performance.now() - started) / 1000 })
+
+  // With a bound it matters who moved last: going on with him is free.
+  const isNew = (schedule: Schedule, choice: Choice, budget: number) => {
+    if (!reduce) return true
+    const key = schedule.keyAfter(choice) + (depth === Number.POSITIVE_INFINITY ? '' : `|${choice.actor}`)
+    if ((visited.get(key) ?? -1) >= budget) return false
+    visited.set(key, budget)
+    return true
+  }
+
+  const open: Open[] = [{ prefix: [], budget: depth, from: '', tries: 0 }]
+  for (let next = open.pop(); next; next = open.pop()) {
+    const taken = [...next.prefix]
+    const { budget } = next
+    const schedule = new Schedule(program, stage, protocol, await begin(program, stage), { names, kills, killsInside })
+    tally.schedules++
+    try {
+      if (!(await follow(schedule, next))) {
+        if (next.tries < 30) open.push({ ...next, tries: next.tries + 1 })
+        else tally.unreached++
+        continue
+      }
+      tally.steps += taken.length
+      for (;;) {
+        const choices = schedule.choices()
+        const last = taken.at(-1)?.actor
+        const goesOn = choices.find(choice => choice.actor === last && choice.act === 'step')
+        const first = goesOn ?? choices.find(choice => choice.act === 'step')
+        if (!first) {
+          await schedule.finish()
+          tally.finished++
+          break
+        }
+        for (const choice of choices) {
+          if (choice === first) continue
+          const left = budget - (goesOn && choice.actor !== last ? 1 : 0)
+          if (left >= 0 && isNew(schedule, choice, left)) open.push({ prefix: [...taken, choice], budget: left, from: schedule.key, tries: 0 })
+        }
+        if (!isNew(schedule, first, budget)) break
+        await schedule.take(first)
+        taken.push(first)
+        tally.steps++
+      }
+    } catch (error) {
+      if (!(error instanceof Violation)) throw new Error(`${program.name}: after\n${schedule.words.join('\n')}`, { cause: error })
+      return { ...found(), violation: { message: error.message, schedule: schedule.words } }
+    }
+  }
+  return found()
+}
+
+/** What is still to be tried: the last choice of `prefix`, in the state that the others have led to. */
+interface Open {
+  readonly prefix: readonly Choice[]
+  readonly budget: number
+  readonly from: string
+  readonly tries: number
+}
+
+/** Answers false where the same choices have led somewhere else. */
+async function follow(schedule: Schedule, { prefix, from }: Open): Promise<boolean> {
+  for (const [index, choice] of prefix.entries()) {
+    if (index === prefix.length - 1 && schedule.key !== from) return false
+    if (!schedule.choices().some(({ actor, act }) => actor === choice.actor && act === choice.act)) return false
+    await schedule.take(choice)
+  }
+  return true
+}
+
+async function begin(program: Program, stage: Stage): Promise<Record> {
+  const record = new Record((await stage.restore()) as State)
+  for (const [name, ttl] of Object.entries(program.sessions)) record.clients.open(sessionId(name), ttl)
+  record.clients.open(janitor, 60)
+  for (const call of program.before ?? []) record.clients.sent(call, call.generation)
+  record.begin()
+  for (const call of program.onTheWay ?? []) record.clients.sent(call, call.generation)
+  return record
+}

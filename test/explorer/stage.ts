@@ -1,0 +1,251 @@
+import pg from 'pg'
+import type { Call, Reply } from './calls.ts'
+
+/** Where an actor's backend is. */
+export type Place =
+  | { readonly at: 'rest' }
+  | { readonly at: 'moving' }
+  /** At a gate, in a transaction. */
+  | { readonly at: 'gate'; readonly point: number; readonly turn: number }
+  /** Waiting for a row that another actor's transaction has. */
+  | { readonly at: 'blocked'; readonly by: readonly number[] }
+  /** Its call has come back; the transaction is open, or failed where the reply is an error. */
+  | { readonly at: 'returned'; readonly reply: Reply }
+
+/** How long nothing may happen before a schedule counts as stuck; milliseconds. */
+const patience = 10_000
+
+/** The backends of a schedule, one an actor, each moved from one point to the next while the others stand. */
+export class Stage {
+  readonly control: pg.Client
+  readonly #url: string
+  readonly #schema: string
+  readonly #points: string
+  readonly #backends: Backend[] = []
+  #wake: () => void = () => {}
+
+  private constructor(url: string, schema: string, points: readonly number[], control: pg.Client) {
+    this.#url = url
+    this.#schema = schema
+    this.#points = `,${points.join()},`
+    this.control = control
+  }
+
+  /** @param points at whose gates the actors stop */
+  static async open(url: string, schema: string, points: readonly number[], actors: number): Promise<Stage> {
+    const control = await connect(url, schema, {})
+    const stage = new Stage(url, schema, points, control)
+    for (let index = 0; index < actors; index++) stage.#backends.push(await stage.#connect(index))
+    return stage
+  }
+
+  /** Whether actors stop anywhere but between calls and before commits. */
+  get stops(): boolean {
+    return this.#points !== ',,'
+  }
+
+  place(actor: number): Place {
+    return this.#backend(actor).place
+  }
+
+  /** Opens a transaction and begins the call in it. */
+  async begin(actor: number, call: Call): Promise<void> {
+    const backend = this.#backend(actor)
+    backend.place = { at: 'moving' }
+    backend.client.query(`begin; ${call.sql}`).then(
+      results => backend.arrive({ at: 'returned', reply: replyOf(results as unknown as pg.QueryResult[]) }),
+      error => backend.fail(error),
+    )
+    await this.#settle()
+  }
+
+  /** Lets an actor go on from the gate it stands at. */
+  async pass(actor: number): Promise<void> {
+    const backend = this.#backend(actor)
+    const { place } = backend
+    if (place.at !== 'gate') throw new Error(`explorer: actor ${actor} is ${place.at}, not at a gate`)
+    backend.place = { at: 'moving' }
+    backend.turn = place.turn + 1
+    const opened = this.control.query(
+      `select pg_advisory_lock(${actor + 1}, ${place.turn + 1}), pg_advisory_unlock(${actor + 1}, ${place.turn})`,
+    )
+    await Promise.all([opened, this.#settle()])
+  }
+
+  /** Commits, or rolls back what has failed. */
+  async end(actor: number): Promise<void> {
+    const backend = this.#backend(actor)
+    const failed = backend.place.at === 'returned' && backend.place.reply.error !== undefined
+    await backend.client.query(failed ? 'rollback' : 'commit')
+    backend.place = { at: 'rest' }
+    await this.#release()
+  }
+
+  /** Terminates the actor's backend, whatever it is doing, and gives the actor another. */
+  async kill(actor: number): Promise<void> {
+    const backend = this.#backend(actor)
+    // The socket is closed at the very end, when the transaction's locks are gone.
+    const gone = new Promise(resolve => backend.client.once('end', resolve))
+    await this.control.query('select pg_terminate_backend($1)', [backend.pid])
+    await gone
+    const { place, turn } = backend
+    const next = place.at === 'gate' ? place.turn + 1 : turn
+    if (place.at === 'gate') {
+      await this.control.query(`select pg_advisory_lock(${actor + 1}, ${next}), pg_advisory_unlock(${actor + 1}, ${place.turn})`)
+    }
+    const successor = await this.#connect(actor)
+    successor.turn = next
+    this.#backends[actor] = successor
+    await this.#release()
+  }
+
+  /** Waits until an actor that is blocked has moved of itself: only the server's deadlock detector does that. */
+  async awaitDeadlock(actor: number): Promise<Place> {
+    await this.#until(() => this.place(actor).at !== 'blocked')
+    return this.place(actor)
+  }
+
+  /** Ends what is still running, and brings everything back to the beginning. Answers the state. */
+  async restore(): Promise<unknown> {
+    const running = this.#backends.filter(({ place }) => place.at !== 'rest' && place.at !== 'returned')
+    for (const backend of running) backend.place = backend.place.at === 'blocked' ? { at: 'moving' } : backend.place
+    if (running.length > 0) {
+      await this.control.query('select pg_cancel_backend(pid) from unnest($1::int[]) pid', [running.map(({ pid }) => pid)])
+      await this.#until(() => running.every(({ place }) => place.at === 'returned'))
+    }
+    await Promise.all(
+      this.#backends.filter(({ place }) => place.at === 'returned').map(({ client }) => client.query('rollback')),
+    )
+    for (const backend of this.#backends) {
+      backend.place = { at: 'rest' }
+      backend.turn = 1
+    }
+    return (await this.control.query('select explorer.restore($1) as state', [this.#backends.length])).rows[0].state
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.control.end(), ...this.#backends.map(({ client }) => client.end())])
+  }
+
+  // Locks may have been given up: who waited for one may be on its way.
+  async #release(): Promise<void> {
+    await this.#look(this.#backends.filter(({ place }) => place.at === 'blocked'))
+    await this.#settle()
+  }
+
+  /** Until nobody moves: each is at a gate, has come back, or waits for somebody who does not move either. */
+  async #settle(): Promise<void> {
+    const moving = () => this.#backends.filter(({ place }) => place.at === 'moving')
+    const started = performance.now()
+    while (moving().length > 0) {
+      // Most steps are done within this time; the look is for those that wait.
+      await this.#change(1)
+      if (moving().length === 0) break
+      await this.#look(moving())
+      if (performance.now() - started > patience) throw new Error(`explorer: stuck: ${this.#describe()}`)
+    }
+  }
+
+  async #look(backends: readonly Backend[]): Promise<void> {
+    if (backends.length === 0) return
+    const { rows } = await this.control.query<{ pid: number; by: number[] }>(
+      'select pid, pg_blocking_pids(pid) as by from unnest($1::int[]) pid',
+      [backends.map(({ pid }) => pid)],
+    )
+    for (const backend of backends) {
+      const pids = rows.find(({ pid }) => pid === backend.pid)?.by ?? []
+      const by = pids.map(pid => this.#backends.findIndex(each => each.pid === pid))
+      // Not ours: a vacuum, which ends of itself; or our own hold on a gate, whose notice is on its way.
+      const waits = by.length > 0 && by.every(index => index >= 0)
+      if (backend.place.at === 'moving' && waits) backend.place = { at: 'blocked', by }
+      else if (backend.place.at === 'blocked') backend.place = waits ? { at: 'blocked', by } : { at: 'moving' }
+    }
+  }
+
+  async #until(reached: () => boolean): Promise<void> {
+    const started = performance.now()
+    while (!reached()) {
+      await this.#change(5)
+      if (performance.now() - started > patience) throw new Error(`explorer: stuck: ${this.#describe()}`)
+    }
+  }
+
+  /** Until a backend says something, and no longer than this. */
+  #change(milliseconds: number): Promise<void> {
+    return new Promise(resolve => {
+      const timer = setTimeout(resolve, milliseconds)
+      this.#wake = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+    })
+  }
+
+  async #connect(index: number): Promise<Backend> {
+    const client = await connect(this.#url, this.#schema, { actor: String(index + 1), points: this.#points })
+    const { rows } = await client.query('select pg_backend_pid() as pid')
+    const backend = new Backend(client, rows[0].pid, () => this.#wake())
+    client.on('notice', ({ message, detail }) => {
+      const point = /^gate (\d+)$/.exec(message ?? '')?.[1]
+      if (point) backend.arrive({ at: 'gate', point: Number(point), turn: Number(detail) })
+    })
+    return backend
+  }
+
+  #backend(actor: number): Backend {
+    const backend = this.#backends[actor]
+    if (!backend) throw new Error(`explorer: no actor ${actor}`)
+    return backend
+  }
+
+  #describe(): string {
+    return JSON.stringify(this.#backends.map(({ pid, place }) => ({ pid, ...place })))
+  }
+}
+
+class Backend {
+  place: Place = { at: 'rest' }
+  /** The gate at which it will stop next, by number. */
+  turn = 1
+  readonly client: pg.Client
+  readonly pid: number
+  readonly #changed: () => void
+
+  constructor(client: pg.Client, pid: number, changed: () => void) {
+    this.client = client
+    this.pid = pid
+    this.#changed = changed
+  }
+
+  arrive(place: Place): void {
+    this.place = place
+    this.#changed()
+  }
+
+  fail(error: Error & { code?: string }): void {
+    this.arrive({ at: 'returned', reply: { error: error.code ?? error.message, answers: [] } })
+  }
+}
+
+async function connect(url: string, schema: string, settings: Record<string, string>): Promise<pg.Client> {
+  const client = new pg.Client({ connectionString: url, application_name: 'explorer' })
+  // Killed on purpose, some of them.
+  client.on('error', () => {})
+  await client.connect()
+  await client.query(`
+    select set_config('search_path', quote_ident('${schema}') || ', pg_temp', false),
+           set_config('default_transaction_isolation', 'read committed', false),
+           set_config('synchronous_commit', 'off', false), set_config('jit', 'off', false),
+           set_config('deadlock_timeout', '20ms', false), set_config('lock_timeout', '0', false),
+           set_config('statement_timeout', '0', false)`)
+  for (const [name, value] of Object.entries(settings)) {
+    await client.query('select set_config($1, $2, false)', [`explorer.${name}`, value])
+  }
+  return client
+}
+
+// A call is one text of two statements: the reply is that of the second.
+function replyOf(results: readonly pg.QueryResult[]): Reply {
+  const rows = results.at(-1)?.rows ?? []
+  return { answers: rows.map(row => ({ ...row, token: row.token === null ? null : Number(row.token) })) }
+}
