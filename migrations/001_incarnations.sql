@@ -88,17 +88,21 @@ create function is_doubtful(seen witness) returns boolean language sql as $$
   select coalesce(abs(server_time() - seen.server_time - seen.elapsed) > 1000, false)
 $$;
 
--- The token base while this life of the server is the one that the cluster row describes, else null. A base that some
--- client has seen above ours means that the commit which raised it is gone; it is believed up to a day ahead of our clock.
+-- The cluster row while this life of the server is the one that it describes; else nothing.
+create view here as
+  select c.* from cluster c
+   where c.boot = (select k.boot from canary k)
+     and c.started_at = pg_postmaster_start_time()
+     and c.timeline = timeline()
+     and c.cluster_oid = c.tableoid
+     and c.database_oid = (select d.oid from pg_database d where d.datname = current_database());
+
+-- The token base of a known incarnation, else null. A base that some client has seen above ours means that the commit
+-- which raised it is gone; it is believed up to a day ahead of our clock.
 create function current_base(seen bigint) returns bigint language plpgsql as $$
 begin
-  return (select c.base from cluster c, canary k
-           where k.boot = c.boot
-             and c.started_at = pg_postmaster_start_time()
-             and c.timeline = timeline()
-             and c.cluster_oid = c.tableoid
-             and c.database_oid = (select d.oid from pg_database d where d.datname = current_database())
-             and (c.base >= seen or seen > base_of(clock_timestamp() + interval '1 day')));
+  return (select h.base from here h
+           where h.base >= seen or seen > base_of(clock_timestamp() + interval '1 day'));
 end $$;
 
 -- Runs before the call locks anything else.
@@ -171,6 +175,7 @@ drop function enter(witness);
 drop function is_doubtful(witness);
 drop function new_incarnation(bigint);
 drop function current_base(bigint);
+drop view here;
 drop function grace();
 drop function durable();
 drop function base_of(timestamptz);

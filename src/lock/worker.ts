@@ -9,11 +9,11 @@ export class Worker {
     this.#step = step
   }
 
-  /** The first batch is what one turn of the event loop brings. */
+  /** The first batch is what this turn of the event loop brings: a tick runs when all promises have had their say. */
   wake(): void {
     if (this.#isRunning) return
     this.#isRunning = true
-    setImmediate(() => void this.#run())
+    process.nextTick(() => void this.#run())
   }
 
   idle(): Promise<void> {

@@ -1,8 +1,9 @@
+import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Fencepost } from '../../src/index.ts'
 import { Child } from '../support/child.ts'
 import { createDatabase, type TestDatabase } from '../support/database.ts'
-import { leftovers, nothing } from '../support/leftovers.ts'
+import { leftovers } from '../support/leftovers.ts'
 import { clientOptions } from '../support/twist.ts'
 import { until } from '../support/until.ts'
 import { listenUrl, ways } from './ways.ts'
@@ -48,9 +49,8 @@ test('a process that still waits does not end', async () => {
   await until(async () => (await waiting()) === 1)
   await expect(child.message('exit', { within: 500 })).rejects.toThrow('not reached')
   expect(await child.kill()).toBe('SIGKILL')
-  await other.acquire('unrelated').then(lock => lock.release())
   await db.query(
-    `update ${JSON.stringify(db.schema)}.sessions set expires_at = '-infinity' where owner like '%:' || $1`,
+    `update ${pg.escapeIdentifier(db.schema)}.sessions set expires_at = '-infinity' where owner like '%:' || $1`,
     [child.pid],
   )
   await until(async () => (await waiting()) === 0)
@@ -61,5 +61,4 @@ test('a process that holds a lock and has ended leaves it to its ttl', async () 
   await child.message('exit')
   expect(await child.exit).toBe(0)
   expect(await held()).toBe(1)
-  expect(nothing.tickets).toBe(0)
 })

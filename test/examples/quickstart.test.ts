@@ -18,7 +18,7 @@ function quickstart(...args: string[]) {
   return { child, ended, said: () => said }
 }
 
-describe.concurrent('the quickstart', () => {
+describe('the quickstart', () => {
   test('observes all that it tells, and exits 0', { timeout: patience }, async () => {
     const { ended, said } = quickstart()
     expect(await ended, said()).toBe(0)

@@ -12,6 +12,8 @@ export interface Program {
   readonly clock?: readonly number[]
   /** Tables that no actor changes in any schedule: checked. Reading them is then no reason to stop. */
   readonly quiet?: readonly string[]
+  /** The only key that is in play, where there is but one: checked. A row that is locked then concerns one line only. */
+  readonly key?: string
   /** Calls that an actor makes, and that were sent before the schedule begins. */
   readonly onTheWay?: readonly Call[]
 }

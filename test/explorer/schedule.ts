@@ -1,5 +1,5 @@
 import { type Call, nameOf, type Reply, type Script } from './calls.ts'
-import { type Footprint, nothing, union } from './instrument/footprint.ts'
+import { type Footprint, nothing, union, without } from './instrument/footprint.ts'
 import type { Instrumented } from './instrument/instrument.ts'
 import type { Program } from './program.ts'
 import { Record } from './record.ts'
@@ -72,6 +72,18 @@ export class Schedule {
     return choices
   }
 
+  /** A choice that nobody else can notice, now or later: it may be taken at once, and no other instead of it. */
+  unnoticed(): Choice | undefined {
+    return this.choices().find(choice => {
+      if (choice.act !== 'step' || choice.actor === this.#roles.length) return false
+      const { at } = this.#stage.place(choice.actor)
+      if (at === 'returned' || !this.#stage.stops) return false
+      if (at === 'rest' && (this.#program.clock || endsTrust(this.#role(choice.actor).call))) return false
+      const [, { reads, changes }] = this.#effect(choice)
+      return at === 'rest' || reads.length + changes.length === 0
+    })
+  }
+
   /** The key of the state that a choice leads to; see {@link Trace}. */
   keyAfter(choice: Choice): string {
     return this.#trace.peek(choice.actor, ...this.#effect(choice))
@@ -115,7 +127,7 @@ export class Schedule {
     const role = this.#role(actor)
     const place = this.#stage.place(actor)
     if (place.at === 'rest') return [`call ${role.calls}`, this.#atOnce(role) ?? atStart]
-    if (place.at === 'gate' && act === 'step') return [`point ${place.point}`, whileOpen(this.#footprint(place.point))]
+    if (place.at === 'gate' && act === 'step') return [`point ${place.point}`, whileOpen(this.#reach(place.point))]
     return [act, atEnd(role.touched)]
   }
 
@@ -130,6 +142,8 @@ export class Schedule {
     const { call } = role
     if (!call) throw new Error('explorer: nothing to begin')
     role.calls++
+    const { key } = this.#program
+    if (call.places.some(place => key !== undefined && place.key !== key)) throw new Error(`explorer: ${call.words}: not ${key}`)
     role.sentAt = this.#record.clock
     role.touched = this.#stage.stops ? nothing : (this.#protocol.footprints.get(call.function) ?? nothing)
     this.#record.clients.sent(call, call.generation)
@@ -231,6 +245,11 @@ export class Schedule {
     if (place.point !== undefined) role.touched = union(role.touched, this.#footprint(place.point))
   }
 
+  #reach(point: number): Footprint {
+    const { footprint = nothing, oneKey = nothing } = this.#protocol.points.get(point) ?? {}
+    return without(this.#program.key === undefined ? footprint : oneKey, this.#program.quiet ?? [])
+  }
+
   #footprint(point: number): Footprint {
     return this.#protocol.points.get(point)?.footprint ?? nothing
   }
@@ -276,6 +295,9 @@ function start(script: Script): Role {
   const call = first.done ? undefined : first.value
   return { script, call, sentAt: 0, calls: 0, touched: nothing, over: first.done === true }
 }
+
+// Its sending is itself an event: from then on the process does not count on what it held.
+const endsTrust = (call: Call | undefined) => call !== undefined && ['release', 'cancel', 'close_session'].includes(call.function)
 
 function inCycle(stuck: ReadonlySet<number>, blockers: (actor: number) => readonly number[]): boolean {
   for (const actor of stuck) {

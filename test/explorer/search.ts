@@ -85,10 +85,12 @@ export class Explorer {
 }
 
 // A point counts where what follows it touches anything that another actor may change.
-function counts({ footprint }: Point, program: Program): boolean {
+function counts({ footprint, oneKey, inner }: Point, program: Program): boolean {
+  const reach = program.key === undefined ? footprint : oneKey
   const quiet = new Set(['cluster', 'canary', 'fences', ...(program.quiet ?? [])])
-  if ([...footprint.sees, ...footprint.locks].some(table => !quiet.has(table))) return true
-  return footprint.draws || footprint.counts || (footprint.clock && program.clock !== undefined)
+  if ([...reach.sees, ...reach.locks].some(table => !quiet.has(table))) return true
+  if (inner) return false
+  return reach.tickets || reach.draws || reach.counts || (reach.clock && program.clock !== undefined)
 }
 
 async function prepare(program: Program, stage: Stage): Promise<void> {
@@ -123,6 +125,7 @@ async function search(program: Program, stage: Stage, protocol: Instrumented, op
   for (let next = open.pop(); next; next = open.pop()) {
     const taken = [...next.prefix]
     const { budget } = next
+    let last = taken.at(-1)?.actor
     const schedule = new Schedule(program, stage, protocol, await begin(program, stage), { names, kills, killsInside })
     tally.schedules++
     try {
@@ -133,8 +136,14 @@ async function search(program: Program, stage: Stage, protocol: Instrumented, op
       }
       tally.steps += taken.length
       for (;;) {
+        const unnoticed = reduce ? schedule.unnoticed() : undefined
+        if (unnoticed) {
+          await schedule.take(unnoticed)
+          taken.push(unnoticed)
+          tally.steps++
+          continue
+        }
         const choices = schedule.choices()
-        const last = taken.at(-1)?.actor
         const goesOn = choices.find(choice => choice.actor === last && choice.act === 'step')
         const first = goesOn ?? choices.find(choice => choice.act === 'step')
         if (!first) {
@@ -150,6 +159,7 @@ async function search(program: Program, stage: Stage, protocol: Instrumented, op
         if (!isNew(schedule, first, budget)) break
         await schedule.take(first)
         taken.push(first)
+        last = first.actor
         tally.steps++
       }
     } catch (error) {

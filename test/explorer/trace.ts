@@ -68,6 +68,7 @@ export function whileOpen(part: Footprint): Access {
   const changes = [...part.locks].map(rows)
   const reads = [...part.sees].map(data)
   if (part.draws) changes.push('fencing')
+  if (part.tickets) changes.push('tickets')
   if (part.counts && !part.draws) reads.push('fencing')
   if (part.clock) reads.push('clock')
   reads.push(...[...part.shares].map(rows).filter(thing => !changes.includes(thing)))
@@ -77,6 +78,7 @@ export function whileOpen(part: Footprint): Access {
 /** What the end of a transaction touches that has touched all this. */
 export function atEnd(whole: Footprint): Access {
   const changes = [...[...whole.locks].map(rows), ...[...whole.writes].map(data)]
+  if (whole.tickets) changes.push('tickets')
   const reads = [...whole.shares].map(rows).filter(thing => !changes.includes(thing))
   return { reads, changes }
 }

@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { nothing } from '../support/leftovers.ts'
 import { until } from '../support/until.ts'
 import type { Actor } from './support/actor.ts'
-import { atGate, hook, shutGate, stopAtGateIfTold } from './support/hook.ts'
+import { atGate, shutGate, stopAtGateIfTold } from './support/hook.ts'
 import { Stage } from './support/stage.ts'
 
 let stage: Stage
@@ -78,21 +78,29 @@ test('numbers drawn for other keys meanwhile do no harm, and each row carries th
 
 test('a base that was read before another grant under a higher one is read again', async () => {
   const key = stage.key()
-  const takeAway = await hook(stage, 'enter', { after: stopAtGateIfTold })
-  const open = await shutGate(stage)
-  const slow = await stage.actor('slow')
-  await slow.sql(`set test.stops = 'on'`)
+  const [slow, other] = [await stage.actor('slow'), await stage.actor('other', null)]
+  await other.begin()
+  await other.sql('select from $schema.sessions where id = $1 for update', [slow.session])
   const asked = slow.acquire(key)
-  await until(async () => (await atGate(stage)) === 1)
+  await stage.blocked(slow, other)
   // What an operator does, or a new incarnation; then a grant under it.
   await stage.sql('update $schema.cluster set base = base + (1::bigint << 32)')
   const between = await grantAndRelease(await stage.actor('quick'), key)
-  await open()
+  await other.rollback()
   const { outcome, token } = await asked
-  await takeAway()
   expect(outcome).toBe('granted')
   expect(token).toBeGreaterThan(between)
   expect((await stage.lock(key))?.token).toBe(token)
+})
+
+test('a base that was raised while the number was drawn counts, though nobody drew another', async () => {
+  const key = stage.key()
+  const { answers, open } = await drawn([key])
+  await stage.sql('update $schema.cluster set base = base + (1::bigint << 32)')
+  const [row] = await stage.sql('select base from $schema.cluster')
+  await open()
+  const [granted] = await answers
+  expect(granted?.token).toBeGreaterThan(BigInt(row?.base ?? 0))
 })
 
 test('where nobody drew in between, the numbers of the insert stand', async () => {

@@ -12,6 +12,8 @@ export interface Footprint {
   readonly shares: ReadonlySet<string>
   /** Tables that it changes. */
   readonly writes: ReadonlySet<string>
+  /** Draws tickets: what it inserts nobody else can lock before it is committed. */
+  readonly tickets: boolean
   /** Reads the clock. */
   readonly clock: boolean
   /** Draws from the fencing sequence. */
@@ -27,6 +29,7 @@ export const nothing: Footprint = {
   locks: new Set(),
   shares: new Set(),
   writes: new Set(),
+  tickets: false,
   clock: false,
   draws: false,
   counts: false,
@@ -38,12 +41,14 @@ export function footprintOf(sql: string): Footprint {
   const named = new Set(tables.filter(table => new RegExp(`\\b${table}\\b`).test(text)))
   const changes = /\b(insert\s+into|update\s+\w+\s+(\w+\s+)?set|delete\s+from)\b/.test(text)
   const locks = changes || /\bfor\s+(no\s+key\s+)?update\b/.test(text)
+  const tickets = /\binsert\s+into\s+waiters\b/.test(text)
   const shares = !locks && /\bfor\s+(key\s+)?share\b/.test(text)
   return {
     sees: named,
-    locks: locks ? named : nothing.locks,
+    locks: locks && !tickets ? named : nothing.locks,
     shares: shares ? named : nothing.shares,
     writes: changes ? named : nothing.writes,
+    tickets,
     clock: /\bclock_timestamp\b|\bexplorer\.now\b/.test(text),
     draws: /\bnextval\b/.test(text),
     counts: /\blast_value\b/.test(text),
@@ -57,6 +62,7 @@ export function union(...parts: readonly Footprint[]): Footprint {
     locks: all(part => part.locks),
     shares: all(part => part.shares),
     writes: all(part => part.writes),
+    tickets: parts.some(part => part.tickets),
     clock: parts.some(part => part.clock),
     draws: parts.some(part => part.draws),
     counts: parts.some(part => part.counts),
@@ -68,9 +74,15 @@ export function lookingOnly(part: Footprint): Footprint {
   return { ...part, locks: nothing.locks, shares: nothing.shares, writes: nothing.writes }
 }
 
+/** The same without what it does with the rows of these tables: nobody else can tell. */
+export function without(part: Footprint, tables: readonly string[]): Footprint {
+  const rest = (names: ReadonlySet<string>) => new Set([...names].filter(name => !tables.includes(name)))
+  return { ...part, sees: rest(part.sees), locks: rest(part.locks), shares: rest(part.shares) }
+}
+
 /** Whether it touches anything that others change, in a schema whose incarnation stays. */
 export function matters(part: Footprint): boolean {
   const settled = new Set(['cluster', 'canary'])
   const touched = [...part.sees, ...part.locks].some(table => !settled.has(table))
-  return touched || part.draws || part.counts || part.clock
+  return touched || part.tickets || part.draws || part.counts || part.clock
 }

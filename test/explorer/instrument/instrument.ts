@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Client } from 'pg'
-import { type Footprint, footprintOf, lookingOnly, matters, nothing, union } from './footprint.ts'
+import { type Footprint, footprintOf, lookingOnly, matters, nothing, union, without } from './footprint.ts'
 import { plain, statementsOf } from './plpgsql.ts'
-import { draw, explored, inert, innerPoints, required, settled } from './points.ts'
+import { draw, explored, inert, innerPoints, required, settled, withOwnRow } from './points.ts'
 
 /** A place where an actor can be stopped, and what it touches from there to the next one. */
 export interface Point {
@@ -11,6 +11,10 @@ export interface Point {
   /** `function: first words of the statement`, or `function: what it has just done`. */
   readonly name: string
   readonly footprint: Footprint
+  /** The same where no other key than its own is in play. */
+  readonly oneKey: Footprint
+  /** Inside of a statement. */
+  readonly inner: boolean
 }
 
 /** A change of one function's text, for a variant of the protocol with a protection planted out. */
@@ -133,11 +137,11 @@ class Gates {
     for (const point of innerPoints.filter(each => each.function === source.name)) {
       // Only a variant may have lost the statement.
       if (this.#edited.has(source.name) && !body.includes(`where ${point.before}`)) continue
-      const id = this.#add(`${point.function}: ${point.name}`, nothing)
+      const id = this.#add(`${point.function}: ${point.name}`, nothing, true)
       body = replaceOnce(body, `where ${point.before}`, `where explorer.gate(${id}) and ${point.before}`, source.name)
     }
     if (source.name === draw.function) {
-      const id = this.#add(`${draw.function}: ${draw.name}`, nothing)
+      const id = this.#add(`${draw.function}: ${draw.name}`, nothing, true)
       body = replaceOnce(body, draw.text, `explorer.drawn(${id}, ${draw.text})`, source.name)
     }
     return body
@@ -153,14 +157,18 @@ class Gates {
     return ours.filter(name => wanted.includes(name))
   }
 
-  #add(name: string, footprint: Footprint): number {
+  #add(name: string, footprint: Footprint, inner = false): number {
     const id = this.points.length + 1
-    this.points.push({ id, name, footprint })
+    this.points.push({ id, name, footprint, oneKey: footprint, inner })
+    this.#set(id, footprint)
     return id
   }
 
+  // In a variant nothing is taken for granted.
   #set(id: number, footprint: Footprint): void {
     const point = this.points[id - 1]
-    if (point) this.points[id - 1] = { ...point, footprint }
+    if (!point) return
+    const own = this.#edited.size === 0 && withOwnRow.some(prefix => point.name.startsWith(prefix))
+    this.points[id - 1] = { ...point, footprint, oneKey: own ? without(footprint, ['locks']) : footprint }
   }
 }

@@ -65,6 +65,22 @@ export const inert: readonly string[] = ['is_doubtful', 'server_time']
  */
 export const settled: readonly string[] = ['enter', 'current_base', 'new_incarnation', 'timeline', 'base_of', 'grace', 'durable']
 
+/**
+ * Points at which the transaction has the lock row of its key: it has inserted it, or `lock_rows` has returned it. Where
+ * only one key is in play, what it does with that row from there on concerns nobody else before the commit. Not so the
+ * second step of a taking, which meets guards.
+ */
+export const withOwnRow: readonly string[] = [
+  'acquire: select q.last_value',
+  'acquire: with numbered',
+  'enqueue: ',
+  'take: update locks l set released',
+  'hand_over: ',
+  'cancel: select * into held',
+  'tick: select * into held',
+  'close_session: select * into held',
+]
+
 /** Points without which the explorer would be blind to the known races: `function: first words of the statement`. */
 export const required: readonly string[] = [
   'acquire: select (select q.last_value',

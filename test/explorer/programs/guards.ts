@@ -11,6 +11,7 @@ export const guards: readonly Program[] = [
   {
     name: 'a guard meets a release that hands over',
     sessions: { S1: 60, S2: 60 },
+    key: 'k',
     quiet: ['sessions'],
     before: queued,
     actors: [
@@ -22,6 +23,7 @@ export const guards: readonly Program[] = [
   {
     name: 'a guard meets a release that nobody waits for, and a newcomer',
     sessions: { S1: 60, S2: 60 },
+    key: 'k',
     quiet: ['sessions'],
     before: held,
     actors: [
@@ -33,6 +35,7 @@ export const guards: readonly Program[] = [
   {
     name: 'two guards meet an enqueue and a release',
     sessions: { S1: 60, S2: 60 },
+    key: 'k',
     quiet: ['sessions'],
     before: held,
     actors: [
@@ -45,6 +48,7 @@ export const guards: readonly Program[] = [
   {
     name: 'a guard outlives its session',
     sessions: { S1: 10, S2: 60 },
+    key: 'k',
     clock: [11],
     before: queued,
     actors: [
@@ -55,6 +59,7 @@ export const guards: readonly Program[] = [
   {
     name: 'a guard, a heartbeat and a newcomer about the last moment',
     sessions: { S1: 10, S2: 60 },
+    key: 'k',
     clock: [11],
     before: held,
     actors: [

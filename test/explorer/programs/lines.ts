@@ -11,6 +11,7 @@ export const lines: readonly Program[] = [
   {
     name: 'two take a free key and let go',
     sessions,
+    key: 'k',
     quiet: ['sessions'],
     actors: [
       { name: 'A', script: () => takeAndRelease('S1', 'k', 'r11') },
@@ -20,6 +21,7 @@ export const lines: readonly Program[] = [
   {
     name: 'a release meets an enqueue',
     sessions,
+    key: 'k',
     quiet: ['sessions'],
     before: held,
     actors: [
@@ -30,6 +32,7 @@ export const lines: readonly Program[] = [
   {
     name: 'a release meets two enqueues',
     sessions,
+    key: 'k',
     quiet: ['sessions'],
     before: held,
     actors: [
@@ -41,6 +44,7 @@ export const lines: readonly Program[] = [
   {
     name: 'a release meets a try',
     sessions,
+    key: 'k',
     quiet: ['sessions'],
     before: held,
     actors: [
@@ -52,6 +56,7 @@ export const lines: readonly Program[] = [
   {
     name: 'a hand-over meets the cancel of its ticket',
     sessions,
+    key: 'k',
     quiet: ['sessions'],
     before: queued,
     actors: [
@@ -62,6 +67,7 @@ export const lines: readonly Program[] = [
   {
     name: 'a hand-over meets the cancel of its ticket and a newcomer',
     sessions,
+    key: 'k',
     quiet: ['sessions'],
     before: queued,
     actors: [
@@ -73,6 +79,7 @@ export const lines: readonly Program[] = [
   {
     name: 'the only waiter cancels while another comes and the holder goes',
     sessions,
+    key: 'k',
     quiet: ['sessions'],
     before: queued,
     actors: [
@@ -84,6 +91,7 @@ export const lines: readonly Program[] = [
   {
     name: 'a request is sent twice, and given up',
     sessions,
+    key: 'k',
     quiet: ['sessions'],
     before: held,
     actors: [
@@ -94,6 +102,7 @@ export const lines: readonly Program[] = [
   {
     name: 'a holder lets go twice while another takes the key',
     sessions,
+    key: 'k',
     quiet: ['sessions'],
     before: held,
     actors: [
@@ -105,6 +114,7 @@ export const lines: readonly Program[] = [
   {
     name: 'a waiter looks while it is served',
     sessions,
+    key: 'k',
     quiet: ['sessions'],
     before: [...queued, acquire('S3', [at('k', 'r31')])],
     actors: [

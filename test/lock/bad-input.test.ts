@@ -1,0 +1,137 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type AcquireOptions, BadKeyError, BadOptionError, Fencepost } from '../../src/index.ts'
+import { createDatabase, type TestDatabase } from '../support/database.ts'
+import { leftovers, nothing } from '../support/leftovers.ts'
+import { clientOptions } from '../support/twist.ts'
+
+let db: TestDatabase
+let client: Fencepost
+beforeAll(async () => {
+  db = await createDatabase()
+  client = new Fencepost({ ...clientOptions(db), namespace: 'ns' })
+})
+afterAll(async () => {
+  await client.close()
+  expect(await leftovers(db.pool({ max: 1 }), db.schema)).toMatchObject(nothing)
+  await db.drop()
+})
+
+/** Asks in each way for a key, beside two good requests of the same batch. Those are granted, whatever the bad one is. */
+async function expectRefused(
+  key: unknown,
+  options: object,
+  error: new (...values: never[]) => Error,
+  code: string,
+): Promise<void> {
+  const good = ['good', 'better'].map(each => client.acquire(each))
+  const bad = [
+    client.acquire(key as string, options as AcquireOptions),
+    client.tryAcquire(key as string, options as AcquireOptions),
+    client.withLock(key as string, options as AcquireOptions, () => 'ran'),
+  ]
+  for (const [i, each] of bad.entries()) {
+    if (i === 1 && 'timeout' in options) {
+      // A try has no timeout.
+      await ((await each) as Awaited<ReturnType<typeof client.tryAcquire>>)?.release()
+      continue
+    }
+    await expect(each).rejects.toThrow(error)
+    await expect(each).rejects.toMatchObject({ code })
+  }
+  for (const lock of await Promise.all(good)) expect(await lock.release()).toBe('released')
+}
+
+describe('keys', () => {
+  const keys = {
+    empty: '',
+    'with a NUL': 'a\0b',
+    'with half a surrogate pair': 'a\ud800',
+    'of 998 bytes with a namespace of 2 and a colon': 'x'.repeat(998),
+    'of 333 three-byte characters': '語'.repeat(333),
+    undefined: undefined,
+    null: null,
+    'a number': 5,
+    'a bigint': 5n,
+    'a symbol': Symbol('key'),
+    'an object': {},
+    'an object without a prototype': Object.create(null),
+    'an array': ['a'],
+    'a String object': Object('a'),
+  }
+  test.each(Object.entries(keys))('%s: refused', async (_, key) => {
+    await expectRefused(key, {}, BadKeyError, 'bad_key')
+  })
+
+  test('of exactly 1,000 bytes with its namespace: taken', async () => {
+    const lock = await client.acquire('x'.repeat(997))
+    expect(lock.state).toBe('held')
+    await lock.release()
+  })
+})
+
+describe('options', () => {
+  const cyclic: Record<string, unknown> = {}
+  cyclic.self = cyclic
+  const options: Record<string, AcquireOptions | object> = {
+    'a ttl of 0': { ttl: 0 },
+    'a negative ttl': { ttl: -5_000 },
+    'a ttl that is no number': { ttl: Number.NaN },
+    'a ttl without end': { ttl: Number.POSITIVE_INFINITY },
+    'a ttl under a second': { ttl: '999ms' },
+    'a ttl over max_ttl': { ttl: '61s' },
+    'a ttl over what any schema allows': { ttl: '2d' },
+    'a ttl in words': { ttl: 'soon' },
+    'an empty ttl': { ttl: '' },
+    'a negative timeout': { timeout: -1 },
+    'a timeout that is no number': { timeout: Number.NaN },
+    'a timeout in words': { timeout: 'soon' },
+    'an empty timeout': { timeout: '' },
+    'a timeout that is null': { timeout: null },
+    'a signal that is none': { signal: {} },
+    'a controller for a signal': { signal: new AbortController() },
+    'a label that is too long': { label: 'x'.repeat(201) },
+    'a label with a NUL': { label: 'a\0b' },
+    'a label that is no text': { label: 5 },
+    'metadata that is too long': { metadata: 'x'.repeat(1_000) },
+    'metadata with a NUL': { metadata: { text: 'a\0b' } },
+    'metadata with half a surrogate pair': { metadata: { text: 'a\ud800' } },
+    'metadata with half a surrogate pair in a name': { metadata: { 'a\udc00': 1 } },
+    'metadata with a cycle': { metadata: cyclic },
+    'metadata that is a function': { metadata: () => {} },
+    'metadata with a bigint': { metadata: 5n },
+  }
+  test.each(Object.entries(options))('%s: refused', async (_, each) => {
+    await expectRefused('bad', each, BadOptionError, 'bad_option')
+  })
+
+  test('metadata that only looks like a NUL is kept', async () => {
+    const metadata = { text: '\\u0000', path: 'c:\\users' }
+    const lock = await client.acquire('k', { metadata, label: 'half \ud800 a pair' })
+    expect(lock.metadata).toEqual(metadata)
+    await lock.release()
+  })
+
+  test('a timeout longer than timers can count is a wait without end, not one of no time', async () => {
+    const lock = await client.acquire('k')
+    const waiters = [client.acquire('k', { timeout: '300d' }), client.acquire('k', { timeout: Infinity })]
+    expect(await Promise.race([...waiters, client.tryAcquire('k')])).toBeNull()
+    await lock.release()
+    for (const waiter of waiters) await (await waiter).release()
+  })
+
+  test('a section that is none: nothing is taken', async () => {
+    const withLock = client.withLock.bind(client) as (...values: unknown[]) => Promise<unknown>
+    for (const values of [['k'], ['k', {}], ['k', {}, 'section'], ['k', undefined, undefined]]) {
+      await expect(withLock(...values)).rejects.toThrow(BadOptionError)
+    }
+    const lock = await client.tryAcquire('k')
+    expect(lock?.state).toBe('held')
+    await lock?.release()
+  })
+
+  test('a close with a timeout out of bounds closes nothing', async () => {
+    await expect(client.close({ timeout: -1 })).rejects.toThrow(BadOptionError)
+    const lock = await client.acquire('k')
+    await lock.release()
+  })
+})

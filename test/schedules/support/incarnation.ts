@@ -1,0 +1,21 @@
+import type { Stage } from './stage.ts'
+
+/** How much the base rises by, at least, with each incarnation. */
+export const step: bigint = 2n ** 32n
+
+export interface Incarnation {
+  readonly boot: string
+  /** Null: it is empty. */
+  readonly canary: string | null
+  readonly base: bigint
+}
+
+/** What is recorded of this life of the server, as it stands. */
+export async function incarnation(stage: Stage): Promise<Incarnation> {
+  const [row] = await stage.sql(
+    'select c.boot, k.boot as canary, c.base from $schema.cluster c left join $schema.canary k on true',
+  )
+  if (!row) throw new Error('there is no cluster row')
+  const { boot, canary, base } = row as { boot: string; canary: string | null; base: string }
+  return { boot, canary, base: BigInt(base) }
+}
