@@ -108,15 +108,15 @@ end $$;
 -- Runs before the call locks anything else.
 create function new_incarnation(seen bigint) returns bigint language plpgsql as $$
 declare
-  known cluster;
-  base  bigint;
+  known  cluster;
+  raised bigint;
 begin
   select * into known from cluster for update;
-  base := current_base(seen);                 -- looked at again: we may have waited for who was first
-  if base is not null then return base; end if;
+  raised := current_base(seen);                 -- looked at again: we may have waited for who was first
+  if raised is not null then return raised; end if;
   if seen > base_of(clock_timestamp() + interval '1 day') then seen := 0; end if;
-  base := greatest(known.base + ((1 + greatest(timeline() - known.timeline, 0)) << 32),
-                   base_of(clock_timestamp()), seen + (1::bigint << 32));
+  raised := greatest(known.base + ((1 + greatest(timeline() - known.timeline, 0)) << 32),
+                     base_of(clock_timestamp()), seen + (1::bigint << 32));
   update cluster c set
     boot = gen_random_uuid(),
     system_identifier = (select p.system_identifier from pg_control_system() p),
@@ -125,11 +125,11 @@ begin
     cluster_oid = c.tableoid,
     started_at = pg_postmaster_start_time(),
     since = clock_timestamp(),
-    base = new_incarnation.base;
+    base = raised;
   delete from canary;
   insert into canary select c.boot from cluster c;
   perform grace();
-  return base;
+  return raised;
 end $$;
 
 -- The head of every queue function: refuses where the protocol does not hold, and returns the token base.

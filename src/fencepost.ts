@@ -28,6 +28,7 @@ import {
   checkLabel,
   checkMetadata,
   checkNamespace,
+  checkOptions,
   type Duration,
   fullKey,
   milliseconds,
@@ -42,41 +43,41 @@ export interface FencepostOptions {
    * A `pg.Pool` (its options are read; connections of our own are opened by them, and none of its is taken), a
    * connection string, or anything with `query(text, values)`.
    */
-  readonly pool?: PoolLike | Queryable | string
+  readonly pool?: PoolLike | Queryable | string | undefined
   /** The same as `pool` with a string. */
-  readonly connectionString?: string
+  readonly connectionString?: string | undefined
   /** @default 'fencepost' */
-  readonly schema?: string
+  readonly schema?: string | undefined
   /** How long a lock outlives its holder: 1 s up to the schema's `max_ttl`. @default '30s' */
-  readonly ttl?: Duration
+  readonly ttl?: Duration | undefined
   /** A prefix of every key of this client, followed by a colon. @default none */
-  readonly namespace?: string
+  readonly namespace?: string | undefined
   /** Who this is, for people. @default the host's name and the process id */
-  readonly owner?: string
+  readonly owner?: string | undefined
   /**
    * Whether to be woken by notifications. `false`: poll. `{ connectionString }`: listen there, where the pool goes
    * through a transaction pooler. @default true, with a probe that falls back to polling
    */
-  readonly listen?: boolean | { readonly connectionString: string }
+  readonly listen?: boolean | { readonly connectionString: string } | undefined
   /** The longest time between two looks of somebody who waits. @default '1s' */
-  readonly poll?: Duration
+  readonly poll?: Duration | undefined
   /** Acquires that may wait at once in this client. @default 10,000 */
-  readonly maxPending?: number
+  readonly maxPending?: number | undefined
   /** Acquires of one key that may wait at once in this client. @default unbounded */
-  readonly maxPendingPerKey?: number
+  readonly maxPendingPerKey?: number | undefined
   /** Asked before each renewal: a process that says no for a whole ttl gives up all that it holds. */
-  readonly healthy?: () => boolean
+  readonly healthy?: (() => boolean) | undefined
 }
 
 export interface AcquireOptions {
   /** @default the client's */
-  readonly ttl?: Duration
+  readonly ttl?: Duration | undefined
   /** How long to wait; 0 is one attempt. @default for ever */
-  readonly timeout?: Duration
+  readonly timeout?: Duration | undefined
   /** Gives the acquire up. After the grant it has no effect. */
-  readonly signal?: AbortSignal
+  readonly signal?: AbortSignal | undefined
   /** Up to 200 bytes that say what for. */
-  readonly label?: string
+  readonly label?: string | undefined
   /** Up to 1,000 bytes of JSON. */
   readonly metadata?: unknown
 }
@@ -85,7 +86,7 @@ export type TryAcquireOptions = Omit<AcquireOptions, 'timeout'>
 
 export interface CloseOptions {
   /** How long running sections of `withLock` are awaited. @default '5s' */
-  readonly timeout?: Duration
+  readonly timeout?: Duration | undefined
 }
 
 /** Milliseconds after which a call counts as lost: it waits for nothing but commits. */
@@ -116,13 +117,13 @@ export class Fencepost implements AsyncDisposable {
 
   /** @throws BadOptionError */
   constructor(options: FencepostOptions) {
-    const given = options?.pool ?? options?.connectionString
+    const given = checkOptions(options).pool ?? options.connectionString
     this.#database = checkDatabase(given)
     this.#schema = checkSchema(options.schema ?? defaultSchema)
     this.#ttl = checkTtl(options.ttl ?? '30s')
     this.#namespace = checkNamespace(options.namespace)
     const poll = milliseconds('poll', options.poll ?? '1s', 20, 60_000)
-    const owner = checkLabel(options.owner) ?? `${hostname()}:${process.pid}`
+    const owner = checkLabel('owner', options.owner) ?? `${hostname()}:${process.pid}`
     this.#healthy = checkHealthy(options.healthy)
     this.#line = new Line(
       wholeNumber('maxPending', options.maxPending ?? 10_000),
@@ -205,7 +206,7 @@ export class Fencepost implements AsyncDisposable {
 
   /** Takes a key if it is free: null when it is not. @throws as `acquire` does, but for the wait */
   async tryAcquire(key: string, options: TryAcquireOptions = {}): Promise<Lock | null> {
-    return await this.#request(key, options, 0).promise
+    return await this.#request(key, checkOptions(options), 0).promise
   }
 
   /**
@@ -262,7 +263,7 @@ export class Fencepost implements AsyncDisposable {
     const details = {
       key: fullKey(this.#namespace, key),
       ttl: options.ttl === undefined ? this.#ttl : checkTtl(options.ttl),
-      label: checkLabel(options.label),
+      label: checkLabel('label', options.label),
       metadata: checkMetadata(options.metadata),
       signal: checkSignal(options.signal),
       waits: timeout !== 0,

@@ -57,15 +57,17 @@ export function checkNamespace(namespace: string | undefined): string | undefine
   ) {
     throw new BadOptionError(`namespace: want 1 to 200 bytes without a colon; got ${show(namespace)}`)
   }
-  fullKey(namespace, 'x')
+  if (namespace.includes('\0') || !isWellFormed(namespace)) {
+    throw new BadOptionError('namespace: want Unicode without NUL')
+  }
   return namespace
 }
 
 /** @throws BadOptionError */
-export function checkLabel(label: string | undefined): string | undefined {
+export function checkLabel(name: 'label' | 'owner', label: string | undefined): string | undefined {
   if (label === undefined) return undefined
   if (typeof label !== 'string' || label.includes('\0') || Buffer.byteLength(label) > longestLabel) {
-    throw new BadOptionError(`label: want text of at most ${longestLabel} bytes without NUL`)
+    throw new BadOptionError(`${name}: want text of at most ${longestLabel} bytes without NUL`)
   }
   return label
 }
@@ -92,4 +94,10 @@ function isWellFormed(text: string): boolean {
 function show(value: unknown): string {
   const text = typeof value === 'string' ? JSON.stringify(value) : String(value)
   return text.length > 60 ? `${text.slice(0, 60)}…` : text
+}
+
+/** @throws BadOptionError for what is no object */
+export function checkOptions<T extends object>(options: T): T {
+  if (typeof options === 'object' && options !== null) return options
+  throw new BadOptionError(`options: want an object; got ${show(options)}`)
 }

@@ -1,3 +1,4 @@
+import { createRequire } from 'node:module'
 import { Command, CommanderError } from 'commander'
 import { exitCode } from './exit-codes.ts'
 import { migrateCommand } from './migrate.ts'
@@ -10,7 +11,9 @@ import { report } from './report.ts'
  */
 export async function runCommand(args: readonly string[]): Promise<number> {
   let code: number = exitCode.ok
+  const { version } = createRequire(import.meta.url)('../../package.json') as { version: string }
   const program = new Command('fencepost')
+    .version(version)
     .description('Locks on PostgreSQL that wait in line, expire with their holder and carry a fencing token.')
     .addCommand(
       migrateCommand(found => {

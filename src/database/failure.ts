@@ -60,7 +60,8 @@ export function explain(error: unknown, schema: string): FencepostError {
       return new ReadOnlyServerError(`the server is read-only or a standby: ${message}`, { cause })
     case '3F000':
     case '42883':
-    case '42P01':
+      // With a context it comes from inside a function of ours, which is there then.
+      if ((cause as { where?: string }).where !== undefined) break
       return new NotMigratedError(
         `there is no Fencepost in schema "${schema}" of this database: run "fencepost migrate" or await fp.migrate()`,
         { cause },
@@ -70,10 +71,12 @@ export function explain(error: unknown, schema: string): FencepostError {
         cause,
       })
     case 'FP004':
-      return new BadOptionError(message.replace(/^fencepost: /, ''), { cause })
-    default:
-      return endsConnection(cause) || /^(28|3D)/.test(sqlState(cause) ?? '')
-        ? new UnreachableError(`the database cannot be reached: ${message}`, { cause })
-        : new DatabaseError(message, { cause })
+      return new BadOptionError(
+        `${message.replace(/^fencepost: /, '')}; raise it with "fencepost migrate --max-ttl"`,
+        { cause },
+      )
   }
+  return endsConnection(cause) || /^(28|3D)/.test(sqlState(cause) ?? '')
+    ? new UnreachableError(`the database cannot be reached: ${message}`, { cause })
+    : new DatabaseError(message, { cause })
 }

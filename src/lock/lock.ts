@@ -1,7 +1,7 @@
 import { inspect } from 'node:util'
 import { type FencepostError, type LossReason, LostError, NotHeldError } from '../errors.ts'
 import { whileAlive } from '../keep-alive.ts'
-import type { Holding, Session } from '../session/session.ts'
+import type { Session } from '../session/session.ts'
 
 /** What a handle is now. `degraded`: held, though the last renewal failed. `suspended`: not held until the next answer. */
 export type LockState = 'held' | 'degraded' | 'suspended' | 'released' | 'lost'
@@ -19,7 +19,7 @@ export interface LockDetails {
  * A lock that was granted. Every member that says something about holding looks at the clock at that moment, before
  * any timer has fired; a loss is final, and told once.
  */
-export class Lock implements Holding, AsyncDisposable {
+export class Lock implements AsyncDisposable {
   static {
     // Not a gate: a log line must not throw.
     Object.defineProperty(Lock.prototype, inspect.custom, {
@@ -32,6 +32,7 @@ export class Lock implements Holding, AsyncDisposable {
   readonly key: string
   readonly label: string | undefined
   readonly metadata: unknown
+  /** @internal */
   readonly requestId: string
   readonly #session: Session
   readonly #token: string

@@ -145,21 +145,6 @@ test.each([true, false])('two first calls at once begin one incarnation (the fir
   expect(await incarnation(stage)).toMatchObject({ boot: second.boot, base: second.base })
 })
 
-test('who was answered under the old base, and is in flight still, does not get it', async () => {
-  const key = stage.key()
-  const [slow, other] = [await stage.actor('slow'), await stage.actor('other')]
-  await other.begin()
-  await other.sql('select from $schema.sessions where id = $1 for update', [slow.session])
-  const asked = slow.acquire(key)
-  await stage.blocked(slow, other)
-  await other.rollback()
-  const { token } = await asked
-  await crash()
-  await other.heartbeat()
-  const { token: later } = await other.acquire(stage.key())
-  expect(later).toBeGreaterThan((token ?? 0n) + step - 1_000_000n)
-})
-
 describe('the base', () => {
   const setBase = async (base: bigint) => {
     await stage.sql('update $schema.cluster set base = $1', [String(base)])

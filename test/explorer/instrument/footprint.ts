@@ -51,7 +51,7 @@ export function footprintOf(sql: string): Footprint {
     tickets,
     clock: /\bclock_timestamp\b|\bexplorer\.now\b/.test(text),
     draws: /\bnextval\b/.test(text),
-    counts: /\blast_value\b/.test(text),
+    counts: /last_value/.test(text),
   }
 }
 

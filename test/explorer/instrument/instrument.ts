@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type { Client } from 'pg'
 import { type Footprint, footprintOf, lookingOnly, matters, nothing, union, without } from './footprint.ts'
 import { plain, statementsOf } from './plpgsql.ts'
-import { draw, explored, inert, innerPoints, required, settled, withOwnRow } from './points.ts'
+import { draws, explored, type InnerPoint, inert, innerPoints, required, settled, withOwnRow } from './points.ts'
 
 /** A place where an actor can be stopped, and what it touches from there to the next one. */
 export interface Point {
@@ -95,6 +95,12 @@ export function replaceOnce(text: string, from: string, to: string, where: strin
   return text.slice(0, at) + to + text.slice(at + from.length)
 }
 
+// White space may change without anybody being wrong.
+function pattern(text: string): RegExp {
+  const words = text.split(/\s+/).map(word => word.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&'))
+  return new RegExp(words.join('\\s+'), 'g')
+}
+
 class Gates {
   readonly points: Point[] = []
   readonly #sources: readonly Source[]
@@ -135,16 +141,24 @@ class Gates {
   #withInner(source: Source): string {
     let { body } = source
     for (const point of innerPoints.filter(each => each.function === source.name)) {
-      // Only a variant may have lost the statement.
-      if (this.#edited.has(source.name) && !body.includes(`where ${point.before}`)) continue
-      const id = this.#add(`${point.function}: ${point.name}`, nothing, true)
-      body = replaceOnce(body, `where ${point.before}`, `where explorer.gate(${id}) and ${point.before}`, source.name)
+      body = this.#inside(body, point, (text, id) => text.replace(/(.*\bwhere\s)/s, `$1explorer.gate(${id}) and `))
     }
-    if (source.name === draw.function) {
-      const id = this.#add(`${draw.function}: ${draw.name}`, nothing, true)
-      body = replaceOnce(body, draw.text, `explorer.drawn(${id}, ${draw.text})`, source.name)
+    for (const point of draws.filter(each => each.function === source.name)) {
+      body = this.#inside(body, point, (text, id) => text.replace(/(base \+ nextval.*)$/s, `explorer.drawn(${id}, $1)`))
     }
     return body
+  }
+
+  #inside(body: string, point: InnerPoint, change: (text: string, id: number) => string): string {
+    const found = [...body.matchAll(pattern(point.in))]
+    // Only a variant may have lost the statement.
+    if (found.length === 0 && this.#edited.has(point.function)) return body
+    const [match] = found
+    if (found.length !== 1 || !match) {
+      throw new Error(`explorer: ${point.function}: ${found.length} times in the text, want once: ${point.in}`)
+    }
+    const id = this.#add(`${point.function}: ${point.name}`, nothing, true)
+    return body.slice(0, match.index) + change(match[0], id) + body.slice(match.index + match[0].length)
   }
 
   // Every function of the schema that a text calls must be known, or its statements would go unseen.

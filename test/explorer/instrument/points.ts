@@ -2,8 +2,8 @@
 export interface InnerPoint {
   readonly function: string
   readonly name: string
-  /** The text before which the gate goes; it occurs once in the function. */
-  readonly before: string
+  /** Occurs once in the function, whatever its white space; the gate goes in after its last `where`. */
+  readonly in: string
 }
 
 /**
@@ -12,27 +12,28 @@ export interface InnerPoint {
  * condition, evaluated last, stops it just there.
  */
 export const innerPoints: readonly InnerPoint[] = [
-  { function: 'acquire', name: 'own session found', before: 's.id = acquire.session and' },
-  { function: 'lock_rows', name: 'row found', before: 'l.key = any (keys)' },
-  { function: 'take', name: 'row found', before: 'l.key = take.key for update' },
-  { function: 'hand_over', name: 'session of the head found', before: 's.id = head.session and s.died is null for key' },
-  { function: 'hand_over', name: 'ticket found', before: 'w.ticket = head.ticket;\n    continue when' },
-  { function: 'bury', name: 'session found', before: 's.id = bury.session and s.died is null' },
-  { function: 'release', name: 'row found', before: 'l.key = u.key and' },
-  { function: 'release', name: 'another row found', before: 'l.key = any (rest) order by' },
-  { function: 'cancel', name: 'ticket found', before: 'w.request = want.request and' },
-  { function: 'heartbeat', name: 'session found', before: 's.id = heartbeat.session and s.died' },
-  { function: 'raise_generation', name: 'session found', before: 's.id = raise_generation.session and s.died is null\n      and s.generation = raise_generation.generation;' },
-  { function: 'close_session', name: 'session found', before: 's.id = close_session.session;\n  if not found' },
-  { function: 'assert_held', name: 'row found', before: 'l.key = assert_held.key and' },
+  { function: 'acquire', name: 'own session found', in: 'from here h, sessions s where s.id' },
+  { function: 'acquire', name: 'own session found again', in: 'perform from sessions s where s.id' },
+  { function: 'lock_rows', name: 'row found', in: 'where l.key = any (keys)' },
+  { function: 'take', name: 'row found', in: 'where l.key = take.key for update' },
+  { function: 'hand_over', name: 'session of the head found', in: 'where s.id = head.session and s.died is null for key' },
+  { function: 'hand_over', name: 'ticket found', in: 'where w.ticket = head.ticket; continue when' },
+  { function: 'bury', name: 'session found', in: 'perform from sessions s where s.id = bury.session' },
+  { function: 'release', name: 'row found', in: 'where l.key = release.keys[1]' },
+  { function: 'release', name: 'row of a batch found', in: 'where l.key = u.key' },
+  { function: 'release', name: 'row of the rest found', in: 'where l.key = any (rest)' },
+  { function: 'cancel', name: 'ticket found', in: 'where w.request = want.request and w.key' },
+  { function: 'heartbeat', name: 'session found', in: 'where s.id = heartbeat.session' },
+  { function: 'raise_generation', name: 'session found', in: 'set generation = raise_generation.generation + 1 where s.id' },
+  { function: 'close_session', name: 'session found', in: 'generation = s.generation + 1 where s.id' },
+  { function: 'assert_held', name: 'row found', in: 'where l.key = assert_held.key' },
 ]
 
 /** Where a token is drawn before its row is there: the gate stands between the two. */
-export const draw = {
-  function: 'acquire',
-  name: 'number drawn',
-  text: "base + nextval('fencing')",
-} as const
+export const draws: readonly InnerPoint[] = [
+  { function: 'acquire', name: 'number drawn', in: "values (keys[1], acquire.session, requests[1], base + nextval('fencing')" },
+  { function: 'acquire', name: 'number of a batch drawn', in: "select u.key, acquire.session, u.request, base + nextval('fencing')" },
+]
 
 /** The functions whose statements the explorer steps through. */
 export const explored: readonly string[] = [
@@ -71,7 +72,7 @@ export const settled: readonly string[] = ['enter', 'current_base', 'new_incarna
  * second step of a taking, which meets guards.
  */
 export const withOwnRow: readonly string[] = [
-  'acquire: select q.last_value',
+  'acquire: if pg_sequence_last_value',
   'acquire: with numbered',
   'enqueue: ',
   'take: update locks l set released',
@@ -83,10 +84,11 @@ export const withOwnRow: readonly string[] = [
 
 /** Points without which the explorer would be blind to the known races: `function: first words of the statement`. */
 export const required: readonly string[] = [
-  'acquire: select (select q.last_value',
+  'acquire: drawn := pg_sequence_last_value',
+  'acquire: insert into locks',
   'acquire: with inserted as',
   'acquire: number drawn',
-  'acquire: select q.last_value',
+  'acquire: if pg_sequence_last_value',
   'enqueue: insert into waiters',
   'enqueue: update locks l set contended = true',
   'lock_rows: row found',
@@ -99,6 +101,7 @@ export const required: readonly string[] = [
   'bury: session found',
   'bury: update sessions s set died',
   'release: row found',
+  'release: delete from locks',
   'release: with deleted',
   'cancel: delete from waiters',
   'heartbeat: session found',

@@ -41,7 +41,7 @@ export class Actor {
   readonly #schema: string
   pid = 0
 
-  constructor(db: TestDatabase, name: string) {
+  constructor(db: Pick<TestDatabase, 'url' | 'schema'>, name: string) {
     this.#client = new pg.Client({ connectionString: db.url, application_name: name })
     // Actors are killed: what a dead connection says of that is no failure.
     this.#client.on('error', () => {})

@@ -1,5 +1,3 @@
-import type { Stage } from './stage.ts'
-
 /** How much the base rises by, at least, with each incarnation. */
 export const step: bigint = 2n ** 32n
 
@@ -11,8 +9,10 @@ export interface Incarnation {
 }
 
 /** What is recorded of this life of the server, as it stands. */
-export async function incarnation(stage: Stage): Promise<Incarnation> {
-  const [row] = await stage.sql(
+export async function incarnation(database: {
+  sql(text: string): Promise<Record<string, never>[]>
+}): Promise<Incarnation> {
+  const [row] = await database.sql(
     'select c.boot, k.boot as canary, c.base from $schema.cluster c left join $schema.canary k on true',
   )
   if (!row) throw new Error('there is no cluster row')
