@@ -25,14 +25,16 @@ export class BadOptionError extends FencepostError {}
 /** A key that cannot be one: empty, not a string, over 1,000 bytes, with a NUL or half a surrogate pair. */
 export class BadKeyError extends FencepostError {}
 
-/** The lock was not to be had within `timeout`. The place in line is given up. */
+/** The lock was not to be had within `timeout`; `cause` is set where the database was away. The place in line is given up. */
 export class LockTimeoutError extends FencepostError {
   readonly key: string
   /** Milliseconds. */
   readonly timeout: number
 
-  constructor(key: string, timeout: number) {
-    super(`${JSON.stringify(key)} was not free within ${timeout} ms`)
+  constructor(key: string, timeout: number, options?: { cause: unknown }) {
+    const why =
+      options?.cause === undefined ? 'was not free' : 'could not be asked for: the database was away'
+    super(`${JSON.stringify(key)} ${why} within ${timeout} ms`, options?.cause === undefined ? {} : options)
     this.key = key
     this.timeout = timeout
   }

@@ -8,20 +8,13 @@ import { type MigrateResult, migrate } from './database/migrate.ts'
 import { checkSchema, defaultSchema } from './database/migrations/schema-name.ts'
 import type { PoolLike, Queryable } from './database/ports.ts'
 import { checkDatabase, connector, isPool, QueryWire } from './database/target.ts'
-import {
-  AbortedError,
-  BadOptionError,
-  ClosedError,
-  LockTimeoutError,
-  LostError,
-  UnhealthyError,
-} from './errors.ts'
+import { AbortedError, BadOptionError, ClosedError, LostError, UnhealthyError } from './errors.ts'
 import { whileAlive } from './keep-alive.ts'
 import { Asker } from './lock/asker.ts'
 import type { Desk } from './lock/desk.ts'
 import { Line } from './lock/line.ts'
 import type { Lock } from './lock/lock.ts'
-import { Request } from './lock/request.ts'
+import { Request, type RequestOwner } from './lock/request.ts'
 import { Returner } from './lock/returner.ts'
 import { Watch } from './lock/watch.ts'
 import {
@@ -111,6 +104,12 @@ export class Fencepost implements AsyncDisposable {
   readonly #line: Line
   readonly #watch: Watch
   readonly #sections = new Set<Promise<unknown>>()
+  readonly #requestOwner: RequestOwner = {
+    onGivenUp: request => {
+      if (request.stage === 'queued') this.#desk.returner.cancel(request)
+    },
+    onDone: request => this.#line.remove(request),
+  }
   #unhealthySince: number | undefined
   #closing: Promise<void> | undefined
   #warnedOfPolling = false
@@ -195,18 +194,13 @@ export class Fencepost implements AsyncDisposable {
    * @throws LockTimeoutError, AbortedError, QueueFullError, LostError (the session died while it waited), ClosedError,
    * UnhealthyError, BadKeyError, BadOptionError, UnreachableError, NotMigratedError, NotPermittedError
    */
-  async acquire(key: string, options: AcquireOptions = {}): Promise<Lock> {
-    const timeout =
-      options.timeout === undefined ? undefined : milliseconds('timeout', options.timeout, 0, longest)
-    const request = this.#request(key, options, timeout)
-    const lock = await request.promise
-    if (!lock) throw new LockTimeoutError(request.key, 0)
-    return lock
+  acquire(key: string, options: AcquireOptions = {}): Promise<Lock> {
+    return this.#ask(key, options, false) as Promise<Lock>
   }
 
   /** Takes a key if it is free: null when it is not. @throws as `acquire` does, but for the wait */
-  async tryAcquire(key: string, options: TryAcquireOptions = {}): Promise<Lock | null> {
-    return await this.#request(key, checkOptions(options), 0).promise
+  tryAcquire(key: string, options: TryAcquireOptions = {}): Promise<Lock | null> {
+    return this.#ask(key, options, true)
   }
 
   /**
@@ -259,7 +253,17 @@ export class Fencepost implements AsyncDisposable {
     await this.close()
   }
 
-  #request(key: string, options: AcquireOptions, timeout: number | undefined): Request {
+  #ask(key: string, options: AcquireOptions, orNull: boolean): Promise<Lock | null> {
+    try {
+      return this.#request(key, checkOptions(options), orNull).promise
+    } catch (error) {
+      return Promise.reject(error)
+    }
+  }
+
+  #request(key: string, options: AcquireOptions, orNull: boolean): Request {
+    const wait = orNull ? 0 : options.timeout
+    const timeout = wait === undefined ? undefined : milliseconds('timeout', wait, 0, longest)
     const details = {
       key: fullKey(this.#namespace, key),
       ttl: options.ttl === undefined ? this.#ttl : checkTtl(options.ttl),
@@ -267,25 +271,17 @@ export class Fencepost implements AsyncDisposable {
       metadata: checkMetadata(options.metadata),
       signal: checkSignal(options.signal),
       waits: timeout !== 0,
+      orNull,
       timeout,
     }
     if (this.#closing !== undefined) throw new ClosedError('the client is closed')
     if (details.signal?.aborted) throw new AbortedError(details.key, details.signal.reason)
     this.#checkHealth()
     this.#line.checkRoom(details.key)
-    const request = new Request(
-      details,
-      () => this.#givenUp(request),
-      () => this.#line.remove(request),
-    )
+    const request = new Request(details, this.#requestOwner)
     this.#line.add(request)
     this.#desk.asker.ask(request)
     return request
-  }
-
-  /** In line: cancelled at once. Asked for: when the answer comes. */
-  #givenUp(request: Request): void {
-    if (request.stage === 'queued') this.#desk.returner.cancel(request)
   }
 
   async #run<T>(lock: Lock, section: (lock: Lock) => Promise<T> | T): Promise<T> {

@@ -47,7 +47,8 @@ export interface Asked {
   readonly metadata: string | undefined
 }
 
-type Arguments = Record<string, unknown>
+/** An argument's name, its value as a parameter, and how `invoke` gets it as JSON, where that differs. */
+type Argument = readonly [name: string, value: unknown, json?: () => unknown]
 
 /**
  * The SQL functions, each as a typed function over a wire. On a connection of our own a function is called as such;
@@ -77,8 +78,8 @@ export class Calls {
       ['ttl', `${session.ttl} milliseconds`],
       ['owner', session.owner],
       ['channel', session.channel],
-      ['info', json(session.info)],
-      ['seen', seen],
+      ['info', session.info, () => JSON.parse(session.info)],
+      seenBy(seen),
     ])
     if (!row) return undefined
     const [generation, boot, base, serverTime] = row
@@ -91,10 +92,7 @@ export class Calls {
   }
 
   async heartbeat(wire: Wire, timeout: number, session: string, seen: Witness): Promise<Beat> {
-    const [row] = await this.#call(wire, timeout, 'heartbeat', [
-      ['session', session],
-      ['seen', seen],
-    ])
+    const [row] = await this.#call(wire, timeout, 'heartbeat', [['session', session], seenBy(seen)])
     const [renewed, boot, base, serverTime, held, tokens] = row ?? []
     return {
       renewed: truth(renewed),
@@ -117,13 +115,13 @@ export class Calls {
     const [row] = await this.#call(wire, timeout, 'raise_generation', [
       ['session', session],
       ['generation', generation],
-      ['seen', seen],
+      seenBy(seen),
     ])
     return row?.[0] == null ? undefined : Number(row[0])
   }
 
   async clockStepped(wire: Wire, timeout: number, seen: Witness): Promise<void> {
-    await this.#call(wire, timeout, 'clock_stepped', [['seen', seen]])
+    await this.#call(wire, timeout, 'clock_stepped', [seenBy(seen)])
   }
 
   async settle(
@@ -132,10 +130,7 @@ export class Calls {
     session: string,
     seen: Witness,
   ): Promise<{ key: string; token: string; request: string }[]> {
-    const rows = await this.#call(wire, timeout, 'settle', [
-      ['session', session],
-      ['seen', seen],
-    ])
+    const rows = await this.#call(wire, timeout, 'settle', [['session', session], seenBy(seen)])
     return rows.map(([key, token, request]) => ({
       key: text(key),
       token: text(token),
@@ -150,16 +145,21 @@ export class Calls {
     asked: readonly Asked[],
     seen: Witness,
   ): Promise<Answer[]> {
-    const some = (value: (one: Asked) => unknown): boolean => asked.some(one => value(one) !== undefined)
     return await this.#answers(wire, timeout, 'acquire', [
       ['session', session.id],
       ['generation', session.generation],
       ['keys', asked.map(one => one.key)],
-      ['requests', asked.map(one => one.id)],
+      listOf(
+        'requests',
+        asked.map(one => one.id),
+      ),
       ['wait', asked.every(one => one.waits) ? undefined : asked.map(one => one.waits)],
-      ['labels', some(one => one.label) ? asked.map(one => one.label ?? null) : undefined],
-      ['metadata', some(one => one.metadata) ? asked.map(one => json(one.metadata)) : undefined],
-      ['seen', seen],
+      [
+        'labels',
+        asked.some(one => one.label !== undefined) ? asked.map(one => one.label ?? null) : undefined,
+      ],
+      metadataOf(asked),
+      seenBy(seen),
     ])
   }
 
@@ -173,9 +173,12 @@ export class Calls {
     return await this.#answers(wire, timeout, 'release', [
       ['session', session],
       ['keys', grants.map(grant => grant.key)],
-      ['tokens', grants.map(grant => grant.token)],
+      listOf(
+        'tokens',
+        grants.map(grant => grant.token),
+      ),
       ['durable', false],
-      ['seen', seen],
+      seenBy(seen),
     ])
   }
 
@@ -189,9 +192,12 @@ export class Calls {
     return await this.#answers(wire, timeout, 'cancel', [
       ['session', session],
       ['keys', requests.map(request => request.key)],
-      ['requests', requests.map(request => request.id)],
+      listOf(
+        'requests',
+        requests.map(request => request.id),
+      ),
       ['durable', false],
-      ['seen', seen],
+      seenBy(seen),
     ])
   }
 
@@ -205,16 +211,16 @@ export class Calls {
     return await this.#answers(wire, timeout, 'tick', [
       ['session', session],
       ['keys', requests.map(request => request.key)],
-      ['requests', requests.map(request => request.id)],
-      ['seen', seen],
+      listOf(
+        'requests',
+        requests.map(request => request.id),
+      ),
+      seenBy(seen),
     ])
   }
 
   async closeSession(wire: Wire, timeout: number, session: string, seen: Witness): Promise<Answer[]> {
-    return await this.#answers(wire, timeout, 'close_session', [
-      ['session', session],
-      ['seen', seen],
-    ])
+    return await this.#answers(wire, timeout, 'close_session', [['session', session], seenBy(seen)])
   }
 
   /** After the commit of what it tells of, never inside: a NOTIFY holds a lock of the whole cluster until its flush. */
@@ -233,7 +239,7 @@ export class Calls {
     )
   }
 
-  async #answers(wire: Wire, timeout: number, name: string, args: [string, unknown][]): Promise<Answer[]> {
+  async #answers(wire: Wire, timeout: number, name: string, args: readonly Argument[]): Promise<Answer[]> {
     const rows = await this.#call(wire, timeout, name, args)
     return rows.map(([request, outcome, token, key, channel, expiresIn]) => ({
       request: request ?? null,
@@ -245,7 +251,7 @@ export class Calls {
     }))
   }
 
-  async #call(wire: Wire, timeout: number, name: string, args: [string, unknown][]): Promise<Row[]> {
+  async #call(wire: Wire, timeout: number, name: string, args: readonly Argument[]): Promise<Row[]> {
     const given = args.filter(([, value]) => value !== undefined)
     let throughInvoke = false
     const rows = await wire.query(direct => {
@@ -256,42 +262,37 @@ export class Calls {
     return (JSON.parse(rows[0]?.[0] ?? 'null') as Row[] | null) ?? []
   }
 
-  #direct(name: string, args: [string, unknown][]): Statement {
+  #direct(name: string, args: readonly Argument[]): Statement {
     const parameters = args.map(([argument], i) => `${argument} => $${i + 1}`)
     return {
       text: `select * from ${this.#schema}.${name}(${parameters.join(', ')})`,
-      values: args.map(([argument, value]) => (argument === 'seen' ? witnessRow(value as Witness) : value)),
-      name: `fencepost_${name}_${args.length}_${args.map(([argument]) => argument[0]).join('')}`,
+      values: args.map(([, value]) => value),
+      name: `fencepost_${name}_${args.map(([argument]) => argument[0]).join('')}`,
     }
   }
 
-  #invoke(name: string, args: [string, unknown][]): Statement {
-    const named: Arguments = Object.fromEntries(
-      args.map(([argument, value]) => [
-        argument,
-        argument === 'seen' ? witnessJson(value as Witness) : value,
-      ]),
-    )
-    if (named.info !== undefined) named.info = JSON.parse(named.info as string)
-    if (named.metadata !== undefined) {
-      named.metadata = (named.metadata as (string | null)[]).map(one =>
-        one === null ? null : JSON.parse(one),
-      )
-    }
+  #invoke(name: string, args: readonly Argument[]): Statement {
+    const named = Object.fromEntries(args.map(([argument, value, json]) => [argument, json ? json() : value]))
     return { text: `call ${this.#schema}.invoke($1, $2)`, values: [name, JSON.stringify(named)] }
   }
 }
 
-function witnessRow(seen: Witness): string {
-  return `(${seen.base},${seen.serverTime ?? ''},${seen.serverTime === undefined ? '' : seen.elapsed})`
+function seenBy({ base, serverTime, elapsed }: Witness): Argument {
+  return serverTime === undefined
+    ? ['seen', `(${base},,)`, () => ({ base })]
+    : ['seen', `(${base},${serverTime},${elapsed})`, () => ({ base, server_time: serverTime, elapsed })]
 }
 
-function witnessJson(seen: Witness): object {
-  return seen.serverTime === undefined
-    ? { base: seen.base }
-    : { base: seen.base, server_time: seen.serverTime, elapsed: seen.elapsed }
+/** Of values that need no quoting in an array: ids and tokens. */
+function listOf(name: string, values: readonly string[]): Argument {
+  return [name, `{${values.join(',')}}`, () => values]
 }
 
-const json = (value: string | undefined): string | null => value ?? null
+function metadataOf(asked: readonly Asked[]): Argument {
+  if (asked.every(one => one.metadata === undefined)) return ['metadata', undefined]
+  const texts = asked.map(one => one.metadata ?? null)
+  return ['metadata', texts, () => texts.map(one => (one === null ? null : JSON.parse(one)))]
+}
+
 const text = (value: string | null | undefined): string => String(value)
 const truth = (value: unknown): boolean => value === 't' || value === true

@@ -127,7 +127,10 @@ export class Asker {
     const failure = explain(error, this.#desk.schema)
     const again: Request[] = []
     for (const request of batch) {
-      if (request.stage === 'done') continue
+      // Its outcome is unknown: once the generation has been raised, nothing of it is left.
+      if (request.givenUp) this.#desk.returner.cancel(request)
+      if (request.givenUp || request.stage === 'done') continue
+      request.failure = failure
       request.failingSince ??= performance.now()
       const mayTry = isTransient(error) || (failure instanceof UnreachableError && this.#desk.everReached)
       const patience = request.waits ? request.details.ttl : Math.min(request.details.ttl, 5_000)
@@ -137,7 +140,7 @@ export class Asker {
       }
       const wasSent = request.stage !== 'new'
       if (wasSent) this.#desk.returner.cancel(request)
-      request.fail(request.givenUp ?? failure)
+      request.fail(failure)
     }
     this.#again(again)
     if (again.length > 0) await this.#backoff.wait()
@@ -168,6 +171,7 @@ export class Asker {
     const request = this.#desk.line.get(answer.request) ?? asked?.get(answer.request ?? '')
     if (!request) return
     request.failingSince = undefined
+    request.failure = undefined
     if (request.givenUp) return this.#desk.returner.cancel(request)
     if (request.stage === 'done') return
     switch (answer.outcome) {
@@ -177,7 +181,7 @@ export class Asker {
         if (request.stage !== 'queued') this.#desk.queued(request, session, answer.expiresIn)
         return
       case 'busy':
-        return request.resolve(null)
+        return request.resolveBusy()
       case 'again':
         this.#desk.line.dequeue(request)
         request.stage = 'asking'
@@ -198,9 +202,7 @@ export class Asker {
     // The session's end gives the row back.
     if (session.trust() === 'over') return this.#askElsewhere(request, session)
     const { returner } = this.#desk
-    const lock = new Lock(request.details, request.id, token, session, () =>
-      returner.release(session, request.key, token),
-    )
+    const lock = new Lock(request.details, request.id, token, session, returner)
     session.held.set(token, lock)
     request.resolve(lock)
   }

@@ -15,6 +15,11 @@ export interface LockDetails {
   readonly metadata: unknown
 }
 
+/** Where a lock is given back. */
+export interface GivesBack {
+  release(session: Session, key: string, token: string): Promise<'released'>
+}
+
 /**
  * A lock that was granted. Every member that says something about holding looks at the clock at that moment, before
  * any timer has fired; a loss is final, and told once.
@@ -36,27 +41,21 @@ export class Lock implements AsyncDisposable {
   readonly requestId: string
   readonly #session: Session
   readonly #token: string
-  readonly #giveBack: (lock: Lock, token: string) => Promise<void>
+  readonly #returner: GivesBack
   #end: 'released' | LossReason | undefined
   #controller: AbortController | undefined
   #shutdown: LostError | undefined
-  #releasing: Promise<void> | undefined
+  #releasing: Promise<'released'> | undefined
 
   /** @internal */
-  constructor(
-    details: LockDetails,
-    requestId: string,
-    token: string,
-    session: Session,
-    giveBack: (lock: Lock, token: string) => Promise<void>,
-  ) {
+  constructor(details: LockDetails, requestId: string, token: string, session: Session, returner: GivesBack) {
     this.key = details.key
     this.label = details.label
     this.metadata = details.metadata
     this.requestId = requestId
     this.#token = token
     this.#session = session
-    this.#giveBack = giveBack
+    this.#returner = returner
   }
 
   /**
@@ -121,16 +120,12 @@ export class Lock implements AsyncDisposable {
    * Gives it up: not held any more from this call on. Never throws, also not after a loss or while the database is
    * away: it is tried again in the background then, and the session's end does it at the latest.
    */
-  async release(): Promise<ReleaseOutcome> {
-    if (this.state === 'lost') return this.#end as LossReason
-    if (this.#releasing !== undefined) {
-      await this.#releasing
-      return 'already'
-    }
+  release(): Promise<ReleaseOutcome> {
+    if (this.state === 'lost') return Promise.resolve(this.#end as LossReason)
+    if (this.#releasing !== undefined) return this.#releasing.then(() => 'already')
     this.#end = 'released'
-    this.#releasing = whileAlive(this.#giveBack(this, this.#token))
-    await this.#releasing
-    return 'released'
+    this.#releasing = this.#returner.release(this.#session, this.key, this.#token)
+    return this.#releasing
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -11,9 +11,17 @@ export interface RequestOptions extends LockDetails {
   readonly ttl: number
   /** A try is answered at once: it has no place in line. */
   readonly waits: boolean
+  /** What a try that finds the key taken ends with: null, or an error. */
+  readonly orNull: boolean
   /** Milliseconds, or undefined: for ever. */
   readonly timeout: number | undefined
   readonly signal: AbortSignal | undefined
+}
+
+export interface RequestOwner {
+  /** In line it is to be cancelled; while it is being asked for, the answer comes first. */
+  onGivenUp(request: Request): void
+  onDone(request: Request): void
 }
 
 /**
@@ -38,33 +46,33 @@ export class Request implements Asked {
   failingSince: number | undefined
   /** The session under which it has been in line: should that die, its place is lost. */
   placedUnder: Session | undefined
-  #resolve: (lock: Lock | null) => void = () => {}
-  #reject: (error: unknown) => void = () => {}
+  /** Why it could not be asked for the last time. */
+  failure: unknown
+  #resolve!: (lock: Lock | null) => void
+  #reject!: (error: unknown) => void
   #timer: NodeJS.Timeout | undefined
   #patience: NodeJS.Timeout | undefined
-  readonly #onGivenUp: (request: Request) => void
-  readonly #onDone: (request: Request) => void
-  readonly #onAbort = (): void => this.giveUp(new AbortedError(this.key, this.details.signal?.reason))
+  #onAbort: (() => void) | undefined
+  readonly #owner: RequestOwner
 
-  constructor(
-    details: RequestOptions,
-    onGivenUp: (request: Request) => void,
-    onDone: (request: Request) => void,
-  ) {
+  constructor(details: RequestOptions, owner: RequestOwner) {
     this.details = details
     this.metadata = details.metadata === undefined ? undefined : JSON.stringify(details.metadata)
-    this.#onGivenUp = onGivenUp
-    this.#onDone = onDone
+    this.#owner = owner
     this.promise = new Promise((resolve, reject) => {
       this.#resolve = resolve
       this.#reject = reject
     })
     const { timeout, signal } = details
-    signal?.addEventListener('abort', this.#onAbort, { once: true })
-    if (timeout !== undefined && details.waits) {
-      // Node fires a timer beyond 2^31 ms at once; such a wait is one without end.
-      if (timeout < 2 ** 31)
-        this.#timer = setTimeout(() => this.giveUp(new LockTimeoutError(this.key, timeout)), timeout)
+    if (signal) {
+      this.#onAbort = () => this.giveUp(new AbortedError(this.key, signal.reason))
+      signal.addEventListener('abort', this.#onAbort, { once: true })
+    }
+    // Node fires a timer beyond 2^31 ms at once; such a wait is one without end.
+    if (timeout !== undefined && details.waits && timeout < 2 ** 31) {
+      this.#timer = setTimeout(() => {
+        this.giveUp(new LockTimeoutError(this.key, timeout, { cause: this.failure }))
+      }, timeout)
     }
   }
 
@@ -84,6 +92,12 @@ export class Request implements Asked {
     if (this.#finish()) this.#resolve(lock)
   }
 
+  /** A try that found the key taken. */
+  resolveBusy(): void {
+    if (this.details.orNull) this.resolve(null)
+    else this.fail(new LockTimeoutError(this.key, 0))
+  }
+
   fail(error: unknown): void {
     if (this.#finish()) this.#reject(error)
   }
@@ -92,10 +106,11 @@ export class Request implements Asked {
     if (this.stage === 'done' || this.givenUp) return
     this.givenUp = error
     this.#clear()
-    if (this.stage === 'new') return this.fail(error)
+    // Nothing of it is in the database, or nobody can say while that is away.
+    if (this.stage === 'new' || this.failure !== undefined) return this.fail(error)
     // Its caller waits until the database has confirmed that nothing is left, but no longer than this.
     this.#patience = setTimeout(() => this.fail(error), patience).unref()
-    this.#onGivenUp(this)
+    this.#owner.onGivenUp(this)
   }
 
   /** The session under which it was in line is over. */
@@ -104,16 +119,16 @@ export class Request implements Asked {
   }
 
   #clear(): void {
-    clearTimeout(this.#timer)
-    this.details.signal?.removeEventListener('abort', this.#onAbort)
+    if (this.#timer) clearTimeout(this.#timer)
+    if (this.#onAbort) this.details.signal?.removeEventListener('abort', this.#onAbort)
   }
 
   #finish(): boolean {
     if (this.stage === 'done') return false
     this.stage = 'done'
-    clearTimeout(this.#patience)
+    if (this.#patience) clearTimeout(this.#patience)
     this.#clear()
-    this.#onDone(this)
+    this.#owner.onDone(this)
     return true
   }
 }

@@ -5,6 +5,7 @@
 import { Backoff } from '../database/backoff.ts'
 import type { Answer } from '../database/calls.ts'
 import { BrokenConnection, endsConnection, isTransient } from '../database/failure.ts'
+import { keepAlive, letGo } from '../keep-alive.ts'
 import type { Session } from '../session/session.ts'
 import type { Desk } from './desk.ts'
 import type { Request } from './request.ts'
@@ -19,7 +20,9 @@ const releasePatience = 5_000
 interface Grant {
   readonly key: string
   readonly token: string
-  readonly done: () => void
+  readonly since: number
+  /** Its caller's; taken away once it has been answered, or has waited long enough. */
+  resolve: ((outcome: 'released') => void) | undefined
 }
 
 interface Debts {
@@ -38,23 +41,22 @@ export class Returner {
   /** Given back, but pinned by a guard: asked again until it has moved on. */
   readonly #pinned = new Map<string, { session: Session; key: string; token: string }>()
 
+  /** One timer for all that wait for an answer. */
+  #patience: NodeJS.Timeout | undefined
+
   constructor(desk: Desk) {
     this.#desk = desk
   }
 
   /** Resolves when it is answered, or will be without the caller. Never rejects. */
-  release(session: Session, key: string, token: string): Promise<void> {
+  release(session: Session, key: string, token: string): Promise<'released'> {
     session.held.delete(token)
-    if (session.isOver) return Promise.resolve()
+    if (session.isOver) return Promise.resolve('released')
     session.returning.add(token)
+    keepAlive()
     return new Promise(resolve => {
-      const patience = setTimeout(resolve, releasePatience).unref()
-      const done = (): void => {
-        clearTimeout(patience)
-        session.returning.delete(token)
-        resolve()
-      }
-      this.#debtsOf(session).grants.push({ key, token, done })
+      this.#debtsOf(session).grants.push({ key, token, since: performance.now(), resolve })
+      this.#patience ??= setTimeout(() => this.#losePatience(), releasePatience).unref()
       this.#worker.wake()
     })
   }
@@ -118,11 +120,11 @@ export class Returner {
     } catch (error) {
       // An error that the server is sure of would be the same the next time: what it was about ends with the session.
       if (!(error instanceof BrokenConnection) && !endsConnection(error) && !isTransient(error)) {
-        this.#forget(debts)
+        this.#forget(session, debts)
       }
       await this.#backoff.wait()
     }
-    if (session.isOver && !debts.closes) this.#forget(debts)
+    if (session.isOver && !debts.closes) this.#forget(session, debts)
     const { grants, requests, closes, settles } = debts
     if (grants.length === 0 && requests.size === 0 && !closes && !settles) this.#debts.delete(session)
   }
@@ -134,10 +136,10 @@ export class Returner {
       if (performance.now() < session.closeBy) {
         this.#deliver(await calls.closeSession(wire, callTimeout, session.id, knowledge.witness()), session)
       }
-      this.#forget(debts)
+      this.#forget(session, debts)
       debts.closes = false
     } else if (session.isOver) {
-      this.#forget(debts)
+      this.#forget(session, debts)
     } else if (debts.grants.length > 0) {
       const grants = debts.grants.slice(0, batchSize)
       const answers = await calls.release(wire, callTimeout, session.id, grants, knowledge.witness())
@@ -145,7 +147,7 @@ export class Returner {
       const again = new Set(answers.filter(({ outcome }) => outcome === 'again').map(({ token }) => token))
       for (const grant of grants) {
         if (again.has(grant.token)) debts.grants.push(grant)
-        else grant.done()
+        else this.#done(session, grant)
       }
       this.#deliver(answers, session)
       this.#note(answers, session)
@@ -165,8 +167,34 @@ export class Returner {
     }
   }
 
-  #forget(debts: Debts): void {
-    for (const grant of debts.grants.splice(0)) grant.done()
+  #done(session: Session, grant: Grant): void {
+    session.returning.delete(grant.token)
+    this.#answer(grant)
+  }
+
+  #answer(grant: Grant): void {
+    if (!grant.resolve) return
+    grant.resolve('released')
+    grant.resolve = undefined
+    letGo()
+  }
+
+  /** Whoever has waited long enough goes on; what was asked for stays in the books. */
+  #losePatience(): void {
+    this.#patience = undefined
+    const now = performance.now()
+    let waits = false
+    for (const { grants } of this.#debts.values()) {
+      for (const grant of grants) {
+        if (now - grant.since >= releasePatience) this.#answer(grant)
+        else waits ||= grant.resolve !== undefined
+      }
+    }
+    if (waits) this.#patience = setTimeout(() => this.#losePatience(), releasePatience / 5).unref()
+  }
+
+  #forget(session: Session, debts: Debts): void {
+    for (const grant of debts.grants.splice(0)) this.#done(session, grant)
     for (const request of debts.requests) request.fail(request.givenUp)
     debts.requests.clear()
     debts.settles = false

@@ -20,103 +20,108 @@ interface Cast {
 }
 
 /** Calls whose commit must be durable; what they are about has been prepared by `before`. */
-const durable: Record<string, { before?(cast: Cast): Promise<unknown>; call(cast: Cast): Promise<unknown> }> = {
-  'open_session': { call: ({ actor }) => actor.open() },
-  'heartbeat': { call: ({ actor }) => actor.heartbeat() },
-  'heartbeat of a session that is over': { before: ({ actor }) => actor.close(), call: ({ actor }) => actor.heartbeat() },
-  'acquire, granted': {
-    call: async ({ actor, key }) => expect((await actor.acquire(key)).outcome).toBe('granted'),
-  },
-  'acquire, queued': {
-    before: ({ other, key }) => other.acquire(key),
-    call: async ({ actor, key }) => expect((await actor.acquire(key)).outcome).toBe('queued'),
-  },
-  'acquire, repeated after its grant': {
-    before: ({ actor, key }) => actor.acquire(key, { request: repeated }),
-    call: async ({ actor, key }) =>
-      expect((await actor.acquire(key, { request: repeated })).outcome).toBe('granted'),
-  },
-  'acquire, a try that buries the holder': {
-    before: async ({ other, key }) => {
-      await other.acquire(key)
-      await stage.expire(other)
+const durable: Record<string, { before?(cast: Cast): Promise<unknown>; call(cast: Cast): Promise<unknown> }> =
+  {
+    open_session: { call: ({ actor }) => actor.open() },
+    heartbeat: { call: ({ actor }) => actor.heartbeat() },
+    'heartbeat of a session that is over': {
+      before: ({ actor }) => actor.close(),
+      call: ({ actor }) => actor.heartbeat(),
     },
-    call: async ({ actor, key }) => expect((await actor.acquire(key, { wait: false })).outcome).toBe('again'),
-  },
-  'release that hands over': {
-    before: async ({ actor, other, key }) => {
-      await actor.acquire(key)
-      await other.acquire(key)
+    'acquire, granted': {
+      call: async ({ actor, key }) => expect((await actor.acquire(key)).outcome).toBe('granted'),
     },
-    call: async ({ actor, key }) => handedOver(await actor.release(key, await tokenOf(key))),
-  },
-  'release that hands over, asked to be asynchronous': {
-    before: async ({ actor, other, key }) => {
-      await actor.acquire(key)
-      await other.acquire(key)
+    'acquire, queued': {
+      before: ({ other, key }) => other.acquire(key),
+      call: async ({ actor, key }) => expect((await actor.acquire(key)).outcome).toBe('queued'),
     },
-    call: async ({ actor, key }) => handedOver(await actor.release(key, await tokenOf(key), false)),
-  },
-  'release under a guard, asked to be asynchronous': {
-    before: async ({ actor, key }) => {
-      const guard = await stage.actor('guard', null)
-      await actor.acquire(key)
-      await guard.begin()
-      await guard.guard(key, await tokenOf(key))
+    'acquire, repeated after its grant': {
+      before: ({ actor, key }) => actor.acquire(key, { request: repeated }),
+      call: async ({ actor, key }) =>
+        expect((await actor.acquire(key, { request: repeated })).outcome).toBe('granted'),
     },
-    call: async ({ actor, key }) =>
-      expect(await actor.release(key, await tokenOf(key), false)).toMatchObject([{ outcome: 'pinned' }]),
-  },
-  'release that leaves it to the one who has locked the next session': {
-    before: async ({ actor, other, key }) => {
-      await actor.acquire(key)
-      await other.acquire(key)
-      const locker = await stage.actor('locker', null)
-      await locker.begin()
-      await locker.sql('select from $schema.sessions where id = $1 for update', [other.session])
+    'acquire, a try that buries the holder': {
+      before: async ({ other, key }) => {
+        await other.acquire(key)
+        await stage.expire(other)
+      },
+      call: async ({ actor, key }) =>
+        expect((await actor.acquire(key, { wait: false })).outcome).toBe('again'),
     },
-    call: async ({ actor, key }) => {
-      await actor.release(key, await tokenOf(key), false)
-      const [row] = await actor.sql('select session from $schema.locks where key = $1', [key])
-      expect(row).toEqual({ session: null })
+    'release that hands over': {
+      before: async ({ actor, other, key }) => {
+        await actor.acquire(key)
+        await other.acquire(key)
+      },
+      call: async ({ actor, key }) => handedOver(await actor.release(key, await tokenOf(key))),
     },
-  },
-  'cancel that hands over': {
-    before: async ({ actor, other, key }) => {
-      await actor.acquire(key, { request: repeated })
-      await other.acquire(key)
+    'release that hands over, asked to be asynchronous': {
+      before: async ({ actor, other, key }) => {
+        await actor.acquire(key)
+        await other.acquire(key)
+      },
+      call: async ({ actor, key }) => handedOver(await actor.release(key, await tokenOf(key), false)),
     },
-    call: async ({ actor, key }) => handedOver(await actor.cancel(key, repeated)),
-  },
-  'tick that hands over': {
-    before: async ({ actor, other, key }) => {
-      await other.acquire(key)
-      await actor.acquire(key, { request: repeated })
-      await stage.expire(other)
+    'release under a guard, asked to be asynchronous': {
+      before: async ({ actor, key }) => {
+        const guard = await stage.actor('guard', null)
+        await actor.acquire(key)
+        await guard.begin()
+        await guard.guard(key, await tokenOf(key))
+      },
+      call: async ({ actor, key }) =>
+        expect(await actor.release(key, await tokenOf(key), false)).toMatchObject([{ outcome: 'pinned' }]),
     },
-    call: async ({ actor, key }) =>
-      expect(await actor.tick([key], [repeated])).toMatchObject([{ outcome: 'granted' }]),
-  },
-  'tick that buries': {
-    before: async ({ other }) => {
-      await stage.expire(other)
-      await stage.reapDue()
+    'release that leaves it to the one who has locked the next session': {
+      before: async ({ actor, other, key }) => {
+        await actor.acquire(key)
+        await other.acquire(key)
+        const locker = await stage.actor('locker', null)
+        await locker.begin()
+        await locker.sql('select from $schema.sessions where id = $1 for update', [other.session])
+      },
+      call: async ({ actor, key }) => {
+        await actor.release(key, await tokenOf(key), false)
+        const [row] = await actor.sql('select session from $schema.locks where key = $1', [key])
+        expect(row).toEqual({ session: null })
+      },
     },
-    call: ({ actor }) => actor.tick(),
-  },
-  'raise_generation': { call: ({ actor }) => actor.raiseGeneration() },
-  'close_session': { call: ({ actor }) => actor.close() },
-  'clock_stepped': {
-    before: () => stage.sql('update $schema.cluster set graced_at = null'),
-    call: async ({ actor }) =>
-      expect(await actor.sql('select $schema.clock_stepped() as began')).toEqual([{ began: true }]),
-  },
-  'configure': { call: ({ actor }) => actor.sql(`select $schema.configure(max_ttl => '60s')`) },
-  'the first call of an incarnation': {
-    before: () => stage.sql('delete from $schema.canary'),
-    call: ({ actor }) => actor.sql('select * from $schema.settle($1)', [actor.session]),
-  },
-}
+    'cancel that hands over': {
+      before: async ({ actor, other, key }) => {
+        await actor.acquire(key, { request: repeated })
+        await other.acquire(key)
+      },
+      call: async ({ actor, key }) => handedOver(await actor.cancel(key, repeated)),
+    },
+    'tick that hands over': {
+      before: async ({ actor, other, key }) => {
+        await other.acquire(key)
+        await actor.acquire(key, { request: repeated })
+        await stage.expire(other)
+      },
+      call: async ({ actor, key }) =>
+        expect(await actor.tick([key], [repeated])).toMatchObject([{ outcome: 'granted' }]),
+    },
+    'tick that buries': {
+      before: async ({ other }) => {
+        await stage.expire(other)
+        await stage.reapDue()
+      },
+      call: ({ actor }) => actor.tick(),
+    },
+    raise_generation: { call: ({ actor }) => actor.raiseGeneration() },
+    close_session: { call: ({ actor }) => actor.close() },
+    clock_stepped: {
+      before: () => stage.sql('update $schema.cluster set graced_at = null'),
+      call: async ({ actor }) =>
+        expect(await actor.sql('select $schema.clock_stepped() as began')).toEqual([{ began: true }]),
+    },
+    configure: { call: ({ actor }) => actor.sql(`select $schema.configure(max_ttl => '60s')`) },
+    'the first call of an incarnation': {
+      before: () => stage.sql('delete from $schema.canary'),
+      call: ({ actor }) => actor.sql('select * from $schema.settle($1)', [actor.session]),
+    },
+  }
 const repeated = '99999999-9999-4999-8999-999999999999'
 
 const handedOver = (answers: readonly { outcome: string }[]) =>
@@ -188,7 +193,11 @@ test('a cancel in line is asynchronous if asked', async () => {
     await other.acquire(key)
     await actor.acquire(key, { request: repeated })
   })
-  await actor.sql('select * from $schema.cancel($1, $2, $3, durable => false)', [actor.session, [key], [repeated]])
+  await actor.sql('select * from $schema.cancel($1, $2, $3, durable => false)', [
+    actor.session,
+    [key],
+    [repeated],
+  ])
   expect(await setting(actor)).toBe('off')
   await actor.commit()
 })

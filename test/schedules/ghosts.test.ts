@@ -43,7 +43,10 @@ test('the same, and the next in line has it', async () => {
   const cancelled = waiter.cancel(key, request)
   await stage.blocked(waiter, holder)
   await holder.commit()
-  expect(await cancelled).toMatchObject([{ request, outcome: 'released' }, { outcome: 'handed', key }])
+  expect(await cancelled).toMatchObject([
+    { request, outcome: 'released' },
+    { outcome: 'handed', key },
+  ])
   expect(await stage.lock(key)).toMatchObject({ session: next.session })
 })
 
@@ -110,7 +113,9 @@ test('a cancel of what was granted meanwhile gives it back, of what was not aske
 
 test('an acquire that runs late, under a generation that was raised, takes nothing', async () => {
   const key = stage.key()
-  const takeAway = await hook(stage, 'acquire', { before: `if acquire.generation = 1 then ${stopAtGate} end if;` })
+  const takeAway = await hook(stage, 'acquire', {
+    before: `if acquire.generation = 1 then ${stopAtGate} end if;`,
+  })
   const open = await shutGate(stage)
   const [actor, line] = [await stage.actor('actor'), await stage.actor('its other connection', null)]
   const request = randomUUID()

@@ -1,5 +1,6 @@
 // Servers that crash, restart, and are copied: each is another incarnation, also where nothing but the canary tells.
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { migrate } from '../../src/index.ts'
 import type { PostgresServer } from '../../src/testing/server.ts'
 import { asAdmin } from '../support/admin.ts'
 import { createDatabase } from '../support/database.ts'
@@ -149,20 +150,21 @@ test('a restored dump is another incarnation, though all its rows and numbers ar
   const tables = ['cluster', 'canary', 'sessions', 'locks', 'waiters']
   const dump = new Map<string, unknown>()
   for (const table of tables) {
-    const [row] = await stage.sql(`select coalesce(json_agg(t), '[]') as rows from $schema.${table} t`)
+    const [row] = await stage.sql(`select coalesce(json_agg(t), '[]')::text as rows from $schema.${table} t`)
     dump.set(table, row?.rows)
   }
   const [sequence] = await stage.sql('select last_value from $schema.fencing')
   const later = await holder.acquire(stage.key())
 
-  const restored = await createDatabase({ adminUrl: server.url })
+  const restored = await createDatabase({ adminUrl: server.url, migrate: false })
+  await migrate({ connection: restored.url, schema: stage.db.schema })
   const stranger = await strangerIn(restored.name)
   for (const table of tables) {
     await stranger.sql(`delete from $schema.${table}`)
     await stranger.sql(
       `insert into $schema.${table} overriding system value
        select * from json_populate_recordset(null::$schema.${table}, $1)`,
-      [JSON.stringify(dump.get(table))],
+      [dump.get(table)],
     )
   }
   // Such a server may well have the oid again, of a database that was dropped.

@@ -32,7 +32,10 @@ describe('is told by', () => {
   test.each([
     ['an empty canary', 'delete from $schema.canary'],
     ['another canary', 'update $schema.canary set boot = gen_random_uuid()'],
-    ['another start of the server', `update $schema.cluster set started_at = started_at - interval '1 microsecond'`],
+    [
+      'another start of the server',
+      `update $schema.cluster set started_at = started_at - interval '1 microsecond'`,
+    ],
     ['a timeline that rose', 'update $schema.cluster set timeline = timeline - 1'],
     ['a timeline that fell', 'update $schema.cluster set timeline = timeline + 1'],
     ['another oid of the database', 'update $schema.cluster set database_oid = 1'],
@@ -72,23 +75,26 @@ const firsts: Record<string, (actor: Actor, key: string, token: bigint) => Promi
   settle: async actor =>
     expect(await actor.sql('select * from $schema.settle($1)', [actor.session])).toHaveLength(1),
 }
-test.each(Object.keys(firsts))('as the first call, %s raises the base, gives time and reaps nobody', async name => {
-  const key = stage.key()
-  const [actor, other] = [await stage.actor('actor'), await stage.actor('other')]
-  const own = stage.key('own')
-  await actor.acquire(own)
-  const token = (await other.acquire(key)).token ?? 0n
-  await ago(actor, '1 hour')
-  await ago(other, '1 hour')
-  await stage.reapDue()
-  await crash()
-  const before = await incarnation(stage)
-  await firsts[name]?.(actor, key, token)
-  expectNew(before, await incarnation(stage))
-  expect(await stage.lock(key)).toMatchObject({ session: other.session, token })
-  expect(await stage.lock(own)).toMatchObject({ session: actor.session })
-  for (const each of [actor, other]) expect((await stage.session(each))?.left).toBeGreaterThan(20_000)
-})
+test.each(Object.keys(firsts))(
+  'as the first call, %s raises the base, gives time and reaps nobody',
+  async name => {
+    const key = stage.key()
+    const [actor, other] = [await stage.actor('actor'), await stage.actor('other')]
+    const own = stage.key('own')
+    await actor.acquire(own)
+    const token = (await other.acquire(key)).token ?? 0n
+    await ago(actor, '1 hour')
+    await ago(other, '1 hour')
+    await stage.reapDue()
+    await crash()
+    const before = await incarnation(stage)
+    await firsts[name]?.(actor, key, token)
+    expectNew(before, await incarnation(stage))
+    expect(await stage.lock(key)).toMatchObject({ session: other.session, token })
+    expect(await stage.lock(own)).toMatchObject({ session: actor.session })
+    for (const each of [actor, other]) expect((await stage.session(each))?.left).toBeGreaterThan(20_000)
+  },
+)
 
 test('a release that hands over, as the first call, draws its token from the new base', async () => {
   const key = stage.key()
@@ -130,20 +136,23 @@ test('the dead stay dead', async () => {
   expect(await stage.session(dead)).toMatchObject({ dead: true })
 })
 
-test.each([true, false])('two first calls at once begin one incarnation (the first of them commits: %s)', async commits => {
-  const [one, other] = [await stage.actor('one'), await stage.actor('other')]
-  const before = await incarnation(stage)
-  await crash()
-  await one.begin()
-  const first = await one.heartbeat()
-  const beat = other.heartbeat()
-  await stage.blocked(other, one)
-  await (commits ? one.commit() : one.rollback())
-  const second = await beat
-  expect(second.boot === first.boot).toBe(commits)
-  expectNew(before, await incarnation(stage))
-  expect(await incarnation(stage)).toMatchObject({ boot: second.boot, base: second.base })
-})
+test.each([true, false])(
+  'two first calls at once begin one incarnation (the first of them commits: %s)',
+  async commits => {
+    const [one, other] = [await stage.actor('one'), await stage.actor('other')]
+    const before = await incarnation(stage)
+    await crash()
+    await one.begin()
+    const first = await one.heartbeat()
+    const beat = other.heartbeat()
+    await stage.blocked(other, one)
+    await (commits ? one.commit() : one.rollback())
+    const second = await beat
+    expect(second.boot === first.boot).toBe(commits)
+    expectNew(before, await incarnation(stage))
+    expect(await incarnation(stage)).toMatchObject({ boot: second.boot, base: second.base })
+  },
+)
 
 describe('the base', () => {
   const setBase = async (base: bigint) => {

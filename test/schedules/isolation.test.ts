@@ -61,7 +61,7 @@ describe.each(['repeatable read', 'serializable'])('at %s', isolation => {
     const invoke = async (actor: Actor, name: string, args: object) => {
       const text = `call $schema.invoke($1, $2)`
       const [row] = await actor.sql(text, [name, JSON.stringify({ session: actor.session, ...args })])
-      return row?.result as unknown as (string | null)[][]
+      return row?.result as (string | null)[][]
     }
     const asked = { generation: 1, keys: [key], requests: [request] }
     const [granted] = await invoke(one, 'acquire', asked)

@@ -19,21 +19,24 @@ async function lockRow(actor: Actor, key: string): Promise<void> {
   expect(await actor.cancel(key, randomUUID())).toMatchObject([{ outcome: 'absent' }])
 }
 
-test.each([true, false])('the row goes between the conflict and the enqueuing: again, and no ticket (wait %s)', async wait => {
-  const key = stage.key()
-  const [holder, other]: [Actor, Actor] = await cast('holder', 'other')
-  const { token } = await holder.acquire(key)
-  await holder.begin()
-  await lockRow(holder, key)
-  const request = randomUUID()
-  const asked = other.acquire(key, { request, wait })
-  await stage.blocked(other, holder)
-  await holder.release(key, token)
-  await holder.commit()
-  expect((await asked).outcome).toBe('again')
-  expect(await stage.line(key)).toEqual([])
-  expect((await other.acquire(key, { request, wait })).outcome).toBe('granted')
-})
+test.each([true, false])(
+  'the row goes between the conflict and the enqueuing: again, and no ticket (wait %s)',
+  async wait => {
+    const key = stage.key()
+    const [holder, other]: [Actor, Actor] = await cast('holder', 'other')
+    const { token } = await holder.acquire(key)
+    await holder.begin()
+    await lockRow(holder, key)
+    const request = randomUUID()
+    const asked = other.acquire(key, { request, wait })
+    await stage.blocked(other, holder)
+    await holder.release(key, token)
+    await holder.commit()
+    expect((await asked).outcome).toBe('again')
+    expect(await stage.line(key)).toEqual([])
+    expect((await other.acquire(key, { request, wait })).outcome).toBe('granted')
+  },
+)
 
 test('a flag left by one who was cancelled makes nobody pass the row by', async () => {
   const key = stage.key()
@@ -60,7 +63,10 @@ test('the first ticket of a key is seen by the release that it races', async () 
   const released = holder.release(key, token)
   await stage.blocked(holder, waiter)
   await waiter.commit()
-  expect(await released).toMatchObject([{ outcome: 'released', token }, { outcome: 'handed', key }])
+  expect(await released).toMatchObject([
+    { outcome: 'released', token },
+    { outcome: 'handed', key },
+  ])
   expect(await stage.lock(key)).toMatchObject({ session: waiter.session, contended: false })
 })
 
@@ -124,7 +130,12 @@ test('two callers of one key in a batch: the second is in line behind the first'
   for (const [i, next] of [requests[1], requests[2]].entries()) {
     const token = (await stage.lock(key))?.token ?? 0n
     const [released, granted] = await actor.release(key, token)
-    expect([i, released?.outcome, granted?.outcome, granted?.request]).toEqual([i, 'released', 'granted', next])
+    expect([i, released?.outcome, granted?.outcome, granted?.request]).toEqual([
+      i,
+      'released',
+      'granted',
+      next,
+    ])
   }
 })
 
@@ -157,18 +168,19 @@ test('a ticket without a row is mended by a tick', async () => {
 })
 
 /** Who meets a row that was released under a guard, once that has ended, hands it over. */
-const meeters: Record<string, (key: string, holder: Actor, other: Actor, token: bigint) => Promise<unknown>> = {
-  'an acquire': (key, _, other) => other.acquire(key),
-  'a try': (key, _, other) => other.acquire(key, { wait: false }),
-  'the release, repeated': (key, holder, _, token) => holder.release(key, token),
-  'a tick of who released it': (_key, holder) => holder.tick(),
-  'a tick over all': async (_key, _holder, other) => {
-    await stage.reapDue()
-    await other.tick()
-  },
-  'a cancel of somebody else': (key, _, other) => other.cancel(key, randomUUID()),
-  'a close of its session': (_key, holder) => holder.close(),
-}
+const meeters: Record<string, (key: string, holder: Actor, other: Actor, token: bigint) => Promise<unknown>> =
+  {
+    'an acquire': (key, _, other) => other.acquire(key),
+    'a try': (key, _, other) => other.acquire(key, { wait: false }),
+    'the release, repeated': (key, holder, _, token) => holder.release(key, token),
+    'a tick of who released it': (_key, holder) => holder.tick(),
+    'a tick over all': async (_key, _holder, other) => {
+      await stage.reapDue()
+      await other.tick()
+    },
+    'a cancel of somebody else': (key, _, other) => other.cancel(key, randomUUID()),
+    'a close of its session': (_key, holder) => holder.close(),
+  }
 test.each(Object.keys(meeters))('what was released under a guard is handed over by %s', async name => {
   const key = stage.key()
   const [holder, waiter, other]: [Actor, Actor, Actor] = await cast('holder', 'waiter', 'other')

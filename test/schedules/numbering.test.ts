@@ -16,7 +16,9 @@ beforeAll(async () => {
       ${stopAtGateIfTold}
       return new;
     end $$`)
-  await stage.sql('create trigger stop before insert on $schema.locks for each row execute function stop_at_gate()')
+  await stage.sql(
+    'create trigger stop before insert on $schema.locks for each row execute function stop_at_gate()',
+  )
 })
 afterEach(async () => expect(await stage.clear()).toEqual(nothing))
 afterAll(() => stage.drop())

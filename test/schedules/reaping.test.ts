@@ -180,7 +180,10 @@ test('one in line whose session is gone is dropped', async () => {
   await first.acquire(key)
   await second.acquire(key)
   await stage.sql('delete from $schema.sessions where id = $1', [first.session])
-  expect(await holder.release(key, token)).toMatchObject([{ outcome: 'released' }, { outcome: 'handed', key }])
+  expect(await holder.release(key, token)).toMatchObject([
+    { outcome: 'released' },
+    { outcome: 'handed', key },
+  ])
   expect(await stage.lock(key)).toMatchObject({ session: second.session })
 })
 

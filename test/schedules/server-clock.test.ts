@@ -51,9 +51,10 @@ describe.each([
 
   test(`a waiter’s tick ${doubtful ? 'does not judge' : 'judges'} the holder`, async () => {
     const { key, other, holder, token } = await cast()
-    await stage.sql(`update $schema.sessions set expires_at = clock_timestamp() + interval '1 minute' where id = $1`, [
-      holder.session,
-    ])
+    await stage.sql(
+      `update $schema.sessions set expires_at = clock_timestamp() + interval '1 minute' where id = $1`,
+      [holder.session],
+    )
     const { request } = await other.acquire(key)
     await stage.expire(holder)
     const [answer] = await other.tick([key], [request ?? ''], await seenWith(step))
@@ -101,15 +102,16 @@ test('time that has passed by the caller’s own clock counts', async () => {
 
 describe('once it is proved', () => {
   const began = async (actor: Actor) =>
-    (await actor.sql('select $schema.clock_stepped() as began'))[0]?.began as unknown as boolean
+    (await actor.sql('select $schema.clock_stepped() as began'))[0]?.began as boolean
   const base = async () => (await stage.sql('select base, boot from $schema.cluster'))[0]
 
   test('every session found is assigned its ttl, and the base stays', async () => {
     const { key, holder, other, token } = await cast()
     // Alive for an hour by a clock that has been set back since.
-    await stage.sql(`update $schema.sessions set expires_at = clock_timestamp() + interval '1 hour' where id = $1`, [
-      other.session,
-    ])
+    await stage.sql(
+      `update $schema.sessions set expires_at = clock_timestamp() + interval '1 hour' where id = $1`,
+      [other.session],
+    )
     const before = await base()
     expect(await began(other)).toBe(true)
     for (const actor of [holder, other]) {
@@ -128,7 +130,9 @@ describe('once it is proved', () => {
     await stage.expire(holder)
     expect(await began(other)).toBe(false)
     expect((await stage.session(holder))?.left).toBeLessThan(0)
-    await stage.sql(`update $schema.cluster set graced_at = clock_timestamp() - max_ttl - interval '1 second'`)
+    await stage.sql(
+      `update $schema.cluster set graced_at = clock_timestamp() - max_ttl - interval '1 second'`,
+    )
     expect([await began(other), await began(other)]).toEqual([true, false])
     await stage.sql(`update $schema.cluster set graced_at = clock_timestamp() + interval '1 hour'`)
     expect([await began(other), await began(other)]).toEqual([true, false])

@@ -22,75 +22,76 @@ interface Cast {
 }
 
 /** Ways to take the grant away; each leaves it with `next`, or with nobody. */
-const moves: Record<string, { prepare?(cast: Cast): Promise<unknown>; move(cast: Cast): Promise<unknown> }> = {
-  'the row was deleted': {
-    move: ({ holder, key, token }) => holder.release(key, token),
-  },
-  'the row was deleted and inserted again': {
-    move: async ({ holder, next, key, token }) => {
-      await holder.release(key, token)
-      if (!(await stage.lock(key))) await next.acquire(key)
+const moves: Record<string, { prepare?(cast: Cast): Promise<unknown>; move(cast: Cast): Promise<unknown> }> =
+  {
+    'the row was deleted': {
+      move: ({ holder, key, token }) => holder.release(key, token),
     },
-  },
-  'it was handed over': {
-    prepare: ({ next, key }) => next.acquire(key),
-    move: ({ holder, key, token }) => holder.release(key, token),
-  },
-  'it was flagged after the snapshot, then handed over': {
-    move: async ({ holder, next, key, token }) => {
-      await next.acquire(key)
-      await holder.release(key, token)
+    'the row was deleted and inserted again': {
+      move: async ({ holder, next, key, token }) => {
+        await holder.release(key, token)
+        if (!(await stage.lock(key))) await next.acquire(key)
+      },
     },
-  },
-  'it was flagged, pinned by another guard that ended, then handed over': {
-    prepare: ({ next, key }) => next.acquire(key),
-    move: async ({ holder, key, token }) => {
-      await pinAndEnd(key, token)
-      await holder.release(key, token)
+    'it was handed over': {
+      prepare: ({ next, key }) => next.acquire(key),
+      move: ({ holder, key, token }) => holder.release(key, token),
     },
-  },
-  'it was flagged, pinned by another guard while it was being taken, then handed over': {
-    move: async ({ holder, next, key, token }) => {
-      await next.acquire(key)
-      await holder.begin()
-      await twoSteps(holder, key, () => pinAndEnd(key, token))
-      await holder.release(key, token)
-      await holder.commit()
+    'it was flagged after the snapshot, then handed over': {
+      move: async ({ holder, next, key, token }) => {
+        await next.acquire(key)
+        await holder.release(key, token)
+      },
     },
-  },
-  'it was flagged, and taken on two sides of a savepoint': {
-    move: async ({ holder, next, key, token }) => {
-      await next.acquire(key)
-      await holder.begin()
-      await holder.sql('select from $schema.locks where key = $1 for update', [key])
-      await holder.sql('savepoint between')
-      await holder.release(key, token)
-      await holder.commit()
+    'it was flagged, pinned by another guard that ended, then handed over': {
+      prepare: ({ next, key }) => next.acquire(key),
+      move: async ({ holder, key, token }) => {
+        await pinAndEnd(key, token)
+        await holder.release(key, token)
+      },
     },
-  },
-  'it was released under another guard, and handed over by a tick after that': {
-    prepare: ({ next, key }) => next.acquire(key),
-    move: async ({ holder, next, key, token }) => {
-      const other = await stage.actor('other guard', null)
-      await other.begin()
-      await other.guard(key, token)
-      expect((await holder.release(key, token))[0]?.outcome).toBe('pinned')
-      await other.commit()
-      await next.tick([key], [(await requestOf(key)) ?? ''])
+    'it was flagged, pinned by another guard while it was being taken, then handed over': {
+      move: async ({ holder, next, key, token }) => {
+        await next.acquire(key)
+        await holder.begin()
+        await twoSteps(holder, key, () => pinAndEnd(key, token))
+        await holder.release(key, token)
+        await holder.commit()
+      },
     },
-  },
-  'its holder expired, and was buried': {
-    prepare: ({ next, key }) => next.acquire(key),
-    move: async ({ holder, next, key }) => {
-      await stage.expire(holder)
-      await next.tick([key], [(await requestOf(key)) ?? ''])
+    'it was flagged, and taken on two sides of a savepoint': {
+      move: async ({ holder, next, key, token }) => {
+        await next.acquire(key)
+        await holder.begin()
+        await holder.sql('select from $schema.locks where key = $1 for update', [key])
+        await holder.sql('savepoint between')
+        await holder.release(key, token)
+        await holder.commit()
+      },
     },
-  },
-  'its session was closed': {
-    prepare: ({ next, key }) => next.acquire(key),
-    move: ({ holder }) => holder.close(),
-  },
-}
+    'it was released under another guard, and handed over by a tick after that': {
+      prepare: ({ next, key }) => next.acquire(key),
+      move: async ({ holder, next, key, token }) => {
+        const other = await stage.actor('other guard', null)
+        await other.begin()
+        await other.guard(key, token)
+        expect((await holder.release(key, token))[0]?.outcome).toBe('pinned')
+        await other.commit()
+        await next.tick([key], [(await requestOf(key)) ?? ''])
+      },
+    },
+    'its holder expired, and was buried': {
+      prepare: ({ next, key }) => next.acquire(key),
+      move: async ({ holder, next, key }) => {
+        await stage.expire(holder)
+        await next.tick([key], [(await requestOf(key)) ?? ''])
+      },
+    },
+    'its session was closed': {
+      prepare: ({ next, key }) => next.acquire(key),
+      move: ({ holder }) => holder.close(),
+    },
+  }
 
 /** Who takes a grant away takes two steps; `between` happens between them. */
 async function twoSteps(actor: Actor, key: string, between: () => Promise<void>): Promise<void> {
@@ -127,51 +128,56 @@ describe.each(['repeatable read', 'serializable'])('a guard at %s with a snapsho
     await guard.sql('select count(*) from $schema.locks')
     await moves[name]?.move(played)
     expect((await stage.lock(key))?.token).not.toBe(token)
-    await expect(guard.guard(key, token)).rejects.toMatchObject({ code: expect.stringMatching(/^(40001|FP003)$/) })
+    await expect(guard.guard(key, token)).rejects.toMatchObject({
+      code: expect.stringMatching(/^(40001|FP003)$/),
+    })
   })
 })
 
-describe.each(['read committed', 'repeatable read', 'serializable'])('a guard at %s that comes meanwhile', isolation => {
-  test.each(['it was handed over', 'the row was deleted'])('waits, and is refused: %s', async name => {
-    const played = await cast()
-    const { guard, holder, key, token } = played
-    await moves[name]?.prepare?.(played)
-    await holder.begin()
-    await moves[name]?.move(played)
-    await guard.begin(isolation)
-    const asked = guard.guard(key, token)
-    asked.catch(() => {})
-    await stage.blocked(guard, holder)
-    await holder.commit()
-    await expect(asked).rejects.toMatchObject({ code: expect.stringMatching(/^(40001|FP003)$/) })
-  })
+describe.each(['read committed', 'repeatable read', 'serializable'])(
+  'a guard at %s that comes meanwhile',
+  isolation => {
+    test.each(['it was handed over', 'the row was deleted'])('waits, and is refused: %s', async name => {
+      const played = await cast()
+      const { guard, holder, key, token } = played
+      await moves[name]?.prepare?.(played)
+      await holder.begin()
+      await moves[name]?.move(played)
+      await guard.begin(isolation)
+      const asked = guard.guard(key, token)
+      asked.catch(() => {})
+      await stage.blocked(guard, holder)
+      await holder.commit()
+      await expect(asked).rejects.toMatchObject({ code: expect.stringMatching(/^(40001|FP003)$/) })
+    })
 
-  test('waits, and is refused: it was pinned by another guard while it was being taken, then handed over', async () => {
-    const { guard, holder, next, key, token } = await cast()
-    await next.acquire(key)
-    await holder.begin()
-    await twoSteps(holder, key, () => pinAndEnd(key, token))
-    await holder.release(key, token)
-    await guard.begin(isolation)
-    const asked = guard.guard(key, token)
-    asked.catch(() => {})
-    await stage.blocked(guard, holder)
-    await holder.commit()
-    await expect(asked).rejects.toMatchObject({ code: expect.stringMatching(/^(40001|FP003)$/) })
-  })
+    test('waits, and is refused: it was pinned by another guard while it was being taken, then handed over', async () => {
+      const { guard, holder, next, key, token } = await cast()
+      await next.acquire(key)
+      await holder.begin()
+      await twoSteps(holder, key, () => pinAndEnd(key, token))
+      await holder.release(key, token)
+      await guard.begin(isolation)
+      const asked = guard.guard(key, token)
+      asked.catch(() => {})
+      await stage.blocked(guard, holder)
+      await holder.commit()
+      await expect(asked).rejects.toMatchObject({ code: expect.stringMatching(/^(40001|FP003)$/) })
+    })
 
-  test('waits, and passes where the change is rolled back', async () => {
-    const { guard, holder, key, token } = await cast()
-    await holder.begin()
-    await holder.release(key, token)
-    await guard.begin(isolation)
-    const asked = guard.guard(key, token)
-    await stage.blocked(guard, holder)
-    await holder.rollback()
-    await asked
-    await guard.commit()
-  })
-})
+    test('waits, and passes where the change is rolled back', async () => {
+      const { guard, holder, key, token } = await cast()
+      await holder.begin()
+      await holder.release(key, token)
+      await guard.begin(isolation)
+      const asked = guard.guard(key, token)
+      await stage.blocked(guard, holder)
+      await holder.rollback()
+      await asked
+      await guard.commit()
+    })
+  },
+)
 
 test('a guard keeps takers out until it ends, and lets tickets in', async () => {
   const { guard, holder, next, key, token } = await cast()
@@ -221,7 +227,7 @@ test('the index that makes a hand-over a key update is plain, and covers no flag
               join pg_attribute a on a.attrelid = i.indrelid and a.attnum = k.attnum) as columns
       from pg_index i left join pg_constraint c on c.conindid = i.indexrelid
      where i.indisunique and i.indrelid in (to_regclass('$schema.locks'), to_regclass('$schema.sessions'))`)
-  const columns = indexes.map(index => (index.columns as string[]).join())
+  const columns = indexes.map(index => index.columns.join())
   expect(columns.sort()).toEqual(['id', 'id,generation', 'key', 'session,token'])
   expect(indexes.every(index => index.plain && !index.deferrable)).toBe(true)
 })

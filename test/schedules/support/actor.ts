@@ -2,6 +2,10 @@ import { randomUUID } from 'node:crypto'
 import pg from 'pg'
 import type { TestDatabase } from '../../support/database.ts'
 
+/** A row as the driver gives it, whose columns are what the test asked for. */
+// biome-ignore lint/suspicious/noExplicitAny: the test that wrote the statement knows
+export type Row = Record<string, any>
+
 /** A row of the SQL type `answer`. */
 export interface Answer {
   readonly request: string | null
@@ -56,8 +60,13 @@ export class Actor {
     await this.sql(`set lock_timeout = '8s'`)
   }
 
-  async sql(text: string, values: unknown[] = []): Promise<Record<string, never>[]> {
-    return (await this.#client.query(text.replaceAll('$schema', () => this.#schema), values)).rows
+  async sql(text: string, values: unknown[] = []): Promise<Row[]> {
+    return (
+      await this.#client.query(
+        text.replaceAll('$schema', () => this.#schema),
+        values,
+      )
+    ).rows
   }
 
   async begin(isolation = 'read committed'): Promise<void> {
@@ -158,7 +167,7 @@ export class Actor {
 
   async #answers(call: string, values: unknown[]): Promise<Answer[]> {
     const rows = await this.sql(`select * from $schema.${call}`, values)
-    return rows.map(({ token, ...rest }) => ({ ...(rest as unknown as Answer), token: bigintOf(token) }))
+    return rows.map(({ token, ...rest }) => ({ ...(rest as Answer), token: bigintOf(token) }))
   }
 }
 

@@ -12,7 +12,11 @@ interface Hook {
  * backend or a slow disk does at a moment of its own choosing. Its arguments can be read by their names, qualified by
  * the function's. The answer takes it away again.
  */
-export async function hook(stage: Stage, name: string, { before = '', after = '' }: Hook): Promise<() => Promise<void>> {
+export async function hook(
+  stage: Stage,
+  name: string,
+  { before = '', after = '' }: Hook,
+): Promise<() => Promise<void>> {
   const [found] = await stage.sql(
     `select pg_get_function_arguments(p.oid) as arguments, pg_get_function_result(p.oid) as result,
             pg_get_function_identity_arguments(p.oid) as identity, array_length(p.proargtypes, 1) as inputs,
@@ -21,13 +25,8 @@ export async function hook(stage: Stage, name: string, { before = '', after = ''
     [quoted(stage.db.schema), name],
   )
   if (!found) throw new Error(`there is no function ${name}`)
-  const { arguments: args, result, names, inputs } = found as unknown as {
-    arguments: string
-    result: string
-    names: string[]
-    inputs: number
-  }
-  const given = names.slice(0, inputs).map(each => `${name}.${each}`)
+  const { arguments: args, result, names, inputs } = found
+  const given = names.slice(0, inputs).map((each: string) => `${name}.${each}`)
   const isSet = /^(SETOF|TABLE)/.test(result)
   // Its own name is how its body names its arguments, so it keeps that, in another schema.
   const call = `as_installed.${name}(${given})`

@@ -2,7 +2,7 @@ import { escapeIdentifier } from 'pg'
 import { createDatabase, type DatabaseOptions, type TestDatabase } from '../../support/database.ts'
 import { type Leftovers, leftovers } from '../../support/leftovers.ts'
 import { until } from '../../support/until.ts'
-import { Actor } from './actor.ts'
+import { Actor, type Row } from './actor.ts'
 
 /** A row of `locks`. */
 export interface Held {
@@ -43,7 +43,7 @@ export class Stage {
     return actor
   }
 
-  async sql(text: string, values: unknown[] = []): Promise<Record<string, never>[]> {
+  async sql(text: string, values: unknown[] = []): Promise<Row[]> {
     return await this.db.query(
       text.replaceAll('$schema', () => this.#schema),
       values,
@@ -55,13 +55,13 @@ export class Stage {
       'select key, session, token, contended, released from $schema.locks where key = $1',
       [key],
     )
-    return row && ({ ...row, token: BigInt(row.token ?? 0) } as unknown as Held)
+    return row && ({ ...row, token: BigInt(row.token) } as Held)
   }
 
   /** The sessions in line for a key, first one first. */
   async line(key: string): Promise<string[]> {
     const rows = await this.sql('select session from $schema.waiters where key = $1 order by ticket', [key])
-    return rows.map(row => row.session as unknown as string)
+    return rows.map(row => row.session)
   }
 
   /** What is stored of a session: its life, and the milliseconds until it expires. */
@@ -72,7 +72,7 @@ export class Stage {
          from $schema.sessions where id = $1`,
       [actor.session],
     )
-    return row as never
+    return row as { dead: boolean; generation: number; left: number } | undefined
   }
 
   /** As if its heartbeats had failed for that long. Not a change that any FOR KEY SHARE would wait for. */
@@ -94,7 +94,7 @@ export class Stage {
     await until(
       async () => {
         const [row] = await this.sql('select pg_blocking_pids($1) as pids', [actor.pid])
-        const pids = [...new Set(row?.pids as unknown as number[])].sort()
+        const pids = [...new Set<number>(row?.pids)].sort()
         return pids.length > 0 && JSON.stringify(pids) === JSON.stringify(wanted)
       },
       { what: 'the actor waits for them' },
