@@ -54,7 +54,8 @@ begin
   perform durable();
   return query
     select s.generation, here.boot, here.base, server_time()
-      from sessions s where s.id = open_session.session and s.died is null;
+      from sessions s
+     where s.id = open_session.session and s.died is null and s.expires_at > clock_timestamp();
 end $$;
 
 -- Renews a session in a transaction of its own. Durable: a primary that is cut off must not go on answering.

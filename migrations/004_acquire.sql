@@ -63,7 +63,8 @@ begin
     select array_agg(i.place), array_agg(i.request), array_agg(i.token) into places, granted, tokens from inserted i;
   end if;
   if granted is not null then
-    if pg_sequence_last_value('fencing') - drawn is distinct from cardinality(keys) then
+    if pg_sequence_last_value('fencing') - drawn is distinct from cardinality(keys)
+       or base <> (select c.base from cluster c) then
       with numbered as (
         update locks l set token = (select c.base from cluster c) + nextval('fencing') where l.ctid = any (places)
         returning l.request, l.token)

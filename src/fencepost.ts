@@ -359,7 +359,7 @@ export class Fencepost implements AsyncDisposable {
   #wires(listen: FencepostOptions['listen']): [Wire, Wire, Wire] {
     const database = this.#database
     if (typeof database !== 'string' && !isPool(database)) {
-      const wire = new QueryWire(database)
+      const wire = new QueryWire(database, this.#schema)
       if (typeof listen !== 'object') return [wire, wire, wire]
       const beat = new Lane(connector(listen.connectionString, 'fencepost beat', this.#schema))
       this.#lanes.push(beat)

@@ -1,12 +1,8 @@
-import { NotMigratedError, ServerTooOldError } from '../errors.ts'
+import { FencepostError } from '../errors.ts'
+import { checkServer } from './check.ts'
+import { noAnswer, withDeadline } from './deadline.ts'
 import { BrokenConnection, endsConnection } from './failure.ts'
-import { quoteIdentifier } from './migrations/quote.ts'
 import type { ClientConstructor, ClientLike, RowsResult } from './ports.ts'
-
-/** The schema's version that this client was written against, and the oldest that it still understands. */
-export const clientVersion = 8
-const oldestVersion = 8
-const oldestServer = 140_000
 
 /** A statement as the driver gets it. `name` prepares it once for each connection. */
 export interface Statement {
@@ -58,7 +54,7 @@ export class Connection {
     })
   }
 
-  /** @throws BrokenConnection, or the server's error */
+  /** @throws BrokenConnection, whose cause says why; NotMigratedError, ServerTooOldError */
   static async open(
     Client: ClientConstructor,
     config: object,
@@ -75,13 +71,12 @@ export class Connection {
     const connection = new Connection(client, schema)
     try {
       // The driver's own timeout does not cover a server that accepts and then says nothing.
-      await withDeadline(client.connect(), timeout)
-      client.unref?.()
-      await connection.#check(timeout)
+      await withDeadline(connection.#connect(timeout), timeout)
       return connection
     } catch (error) {
       connection.destroy(error)
-      throw error instanceof BrokenConnection ? new BrokenConnection(false, error.cause) : error
+      if (error instanceof FencepostError) throw error
+      throw new BrokenConnection(false, error instanceof BrokenConnection ? error.cause : error)
     }
   }
 
@@ -167,49 +162,9 @@ export class Connection {
     })
   }
 
-  async #check(timeout: number): Promise<void> {
-    const [server] = await this.query(
-      { text: `select current_setting('server_version_num')::int, pg_is_in_recovery()`, values: [] },
-      timeout,
-    )
-    if (Number(server?.[0]) < oldestServer) {
-      throw new ServerTooOldError(`the server is too old (${server?.[0]}): Fencepost needs PostgreSQL 14`)
-    }
-    if (server?.[1] === 't') {
-      throw Object.assign(new Error('this server is a standby'), { code: '25006', severity: 'ERROR' })
-    }
-    const [found] = await this.query(
-      {
-        text: `select version, compatible_from from ${quoteIdentifier(this.schema)}.schema_version()`,
-        values: [],
-      },
-      timeout,
-    )
-    const [version, compatibleFrom] = [Number(found?.[0] ?? 0), Number(found?.[1] ?? 0)]
-    if (version < oldestVersion || compatibleFrom > clientVersion) {
-      const newer = compatibleFrom > clientVersion
-      throw new NotMigratedError(
-        `schema "${this.schema}" has version ${version}, this client knows ${oldestVersion} to ${clientVersion}: ` +
-          (newer ? 'update the package "fencepost"' : 'run "fencepost migrate"'),
-      )
-    }
+  async #connect(timeout: number): Promise<void> {
+    await this.client.connect()
+    this.client.unref?.()
+    await checkServer(statement => this.query(statement, timeout), this.schema)
   }
-}
-
-async function withDeadline<T>(promise: Promise<T>, timeout: number): Promise<T> {
-  let timer: NodeJS.Timeout | undefined
-  const deadline = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(noAnswer(timeout)), timeout)
-    timer.unref()
-  })
-  promise.catch(() => {})
-  try {
-    return await Promise.race([promise, deadline])
-  } finally {
-    clearTimeout(timer)
-  }
-}
-
-function noAnswer(timeout: number): Error {
-  return new Error(`no answer within ${Math.round(timeout)} ms`)
 }

@@ -1,7 +1,9 @@
+import { FencepostError } from '../errors.ts'
 import type { Connection, Row, Statement } from './connection.ts'
+import { withDeadline } from './deadline.ts'
 import { BrokenConnection } from './failure.ts'
 
-/** Opens a connection. @throws BrokenConnection, or the server's error */
+/** Opens a connection. @throws BrokenConnection, NotMigratedError, ServerTooOldError */
 export type Connect = (timeout: number) => Promise<Connection>
 
 /** Something that runs statements, and knows whether its connection's settings are ours. */
@@ -36,9 +38,11 @@ export class Lane implements Wire {
     return this.#connection
   }
 
+  /** All of it within the timeout, also where somebody else has begun to open the connection. */
   async query(statement: (direct: boolean) => Statement, timeout: number): Promise<Row[]> {
-    const connection = this.#connection ?? (await this.open(timeout))
-    return await connection.query(statement(connection.direct), timeout)
+    const until = performance.now() + timeout
+    const connection = this.#connection ?? (await this.#opened(timeout))
+    return await connection.query(statement(connection.direct), Math.max(until - performance.now(), 1))
   }
 
   open(timeout: number): Promise<Connection> {
@@ -46,6 +50,17 @@ export class Lane implements Wire {
       this.#opening = undefined
     })
     return this.#opening
+  }
+
+  async #opened(timeout: number): Promise<Connection> {
+    const opening = this.open(timeout)
+    try {
+      return await withDeadline(opening, timeout)
+    } catch (error) {
+      throw error instanceof BrokenConnection || error instanceof FencepostError
+        ? error
+        : new BrokenConnection(false, error)
+    }
   }
 
   async close(): Promise<void> {
@@ -72,26 +87,23 @@ export class Lane implements Wire {
   }
 }
 
-/** One wire, and another for what the first could not even send: better a heartbeat by the wrong lane than none. */
+/** A lane, and another wire while it has no connection: better a heartbeat by the wrong lane than none. */
 export class FallbackWire implements Wire {
-  readonly #first: Wire
-  readonly #second: Wire
+  readonly #lane: Lane
+  readonly #other: Wire
 
-  constructor(first: Wire, second: Wire) {
-    this.#first = first
-    this.#second = second
+  constructor(lane: Lane, other: Wire) {
+    this.#lane = lane
+    this.#other = other
   }
 
   get direct(): boolean {
-    return this.#first.direct
+    return this.#lane.direct
   }
 
-  async query(statement: (direct: boolean) => Statement, timeout: number): Promise<Row[]> {
-    try {
-      return await this.#first.query(statement, timeout)
-    } catch (error) {
-      if (error instanceof BrokenConnection && error.sent) throw error
-      return await this.#second.query(statement, timeout)
-    }
+  query(statement: (direct: boolean) => Statement, timeout: number): Promise<Row[]> {
+    if (this.#lane.connection) return this.#lane.query(statement, timeout)
+    this.#lane.open(timeout).catch(() => {})
+    return this.#other.query(statement, timeout)
   }
 }

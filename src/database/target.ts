@@ -1,5 +1,6 @@
 import pg from 'pg'
 import { BadOptionError } from '../errors.ts'
+import { checkServer } from './check.ts'
 import { Connection, type Row, type Statement } from './connection.ts'
 import { BrokenConnection, endsConnection } from './failure.ts'
 import type { Connect, Wire } from './lane.ts'
@@ -39,13 +40,29 @@ export function connector(from: PoolLike | string, applicationName: string, sche
 export class QueryWire implements Wire {
   readonly direct = false
   readonly #database: Queryable
+  readonly #schema: string
+  #isChecked = false
 
-  constructor(database: Queryable) {
+  constructor(database: Queryable, schema: string) {
     this.#database = database
+    this.#schema = schema
   }
 
   async query(statement: (direct: boolean) => Statement): Promise<Row[]> {
-    const { text, values } = statement(false)
+    if (!this.#isChecked) {
+      await checkServer(one => this.#run(one), this.#schema)
+      this.#isChecked = true
+    }
+    try {
+      return await this.#run(statement(false))
+    } catch (error) {
+      // It may be another server the next time, or another schema.
+      this.#isChecked = false
+      throw error
+    }
+  }
+
+  async #run({ text, values }: Statement): Promise<Row[]> {
     try {
       const { rows } = await this.#database.query(text, [...values])
       return rows.map(asRow)

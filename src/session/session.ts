@@ -105,7 +105,8 @@ export class Session {
     if (this.#over) return 'over'
     const trust = trustAt(this.#since, this.span)
     if (trust === 'over') {
-      this.end(this.#isDegraded ? 'unreachable' : 'expired')
+      // While a renewal is unanswered nobody has said that it expired; with none of them it was we who stood still.
+      this.end(this.#isDegraded || this.#beating !== undefined ? 'unreachable' : 'expired')
       return 'over'
     }
     if (trust === 'suspended') {
@@ -170,7 +171,7 @@ export class Session {
     const sent = now()
     let answer: Beat
     try {
-      answer = await calls.heartbeat(beatWire, Math.max(this.ttl / 3, 250), this.id, knowledge.witness())
+      answer = await calls.heartbeat(beatWire, this.#attempt(), this.id, knowledge.witness())
     } catch (error) {
       this.#lastFailure = error
       this.#isDegraded = true
@@ -202,12 +203,22 @@ export class Session {
     this.#since = sent
     this.#isDegraded = false
     this.#schedule(sent.monotonic + this.ttl / 3 - performance.now())
+    this.#watchTrust()
+  }
+
+  /** Node's timers fire up to a millisecond early: then it is set again. */
+  #watchTrust(): void {
     clearTimeout(this.#trustTimer)
-    this.#trustTimer = setTimeout(
-      () => this.trust(),
-      Math.ceil(sent.monotonic + this.span - performance.now()),
-    )
+    if (this.trust() === 'over') return
+    const left = this.#since.monotonic + this.span - performance.now()
+    this.#trustTimer = setTimeout(() => this.#watchTrust(), Math.max(Math.ceil(left), 1))
     this.#trustTimer.unref()
+  }
+
+  /** Milliseconds for one try: there is to be time for another. */
+  #attempt(): number {
+    const left = this.#since.monotonic + this.span - performance.now()
+    return Math.max(Math.min(Math.max(this.ttl / 3, 250), left / 2), 100)
   }
 
   #schedule(delay: number): void {

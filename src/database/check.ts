@@ -1,0 +1,39 @@
+import { NotMigratedError, ServerTooOldError } from '../errors.ts'
+import type { Row, Statement } from './connection.ts'
+import { quoteIdentifier } from './migrations/quote.ts'
+
+/** The schema's version that this client was written against, and the oldest that it still understands. */
+const clientVersion = 8
+const oldestVersion = 8
+const oldestServer = 140_000
+
+/**
+ * Whether this is a server to work with, and a schema that we understand.
+ *
+ * @throws ServerTooOldError, NotMigratedError, the error of a standby (25006), and what the query throws
+ */
+export async function checkServer(
+  query: (statement: Statement) => Promise<Row[]>,
+  schema: string,
+): Promise<void> {
+  const [server] = await query({
+    text: `select current_setting('server_version_num'), pg_is_in_recovery()::text`,
+    values: [],
+  })
+  if (Number(server?.[0]) < oldestServer) {
+    throw new ServerTooOldError(`the server is too old (${server?.[0]}): Fencepost needs PostgreSQL 14`)
+  }
+  if (server?.[1] === 'true') {
+    throw Object.assign(new Error('this server is a standby'), { code: '25006', severity: 'ERROR' })
+  }
+  const [found] = await query({
+    text: `select version, compatible_from from ${quoteIdentifier(schema)}.schema_version()`,
+    values: [],
+  })
+  const [version, compatibleFrom] = [Number(found?.[0] ?? 0), Number(found?.[1] ?? 0)]
+  if (version >= oldestVersion && compatibleFrom <= clientVersion) return
+  throw new NotMigratedError(
+    `schema "${schema}" has version ${version}, this client knows ${oldestVersion} to ${clientVersion}: ` +
+      (compatibleFrom > clientVersion ? 'update the package "fencepost"' : 'run "fencepost migrate"'),
+  )
+}
