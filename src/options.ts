@@ -29,6 +29,8 @@ export function wholeNumber(name: string, value: number): number {
 const longestKey = 1_000
 const longestLabel = 200
 const longestMetadata = 1_000
+// JSON.stringify escapes NUL, and of the surrogates only those that stand alone; what jsonb cannot store, in other words.
+const unstorable = /(?<!\\)(?:\\\\)*\\u(?:d[89a-f][0-9a-f]{2}|0000)/i
 
 /** The key as the database knows it: a namespace is a prefix of it. @throws BadKeyError */
 export function fullKey(namespace: string | undefined, key: unknown): string {
@@ -81,8 +83,10 @@ export function checkMetadata(metadata: unknown): unknown {
   } catch (cause) {
     throw new BadOptionError('metadata: want what JSON can hold', { cause })
   }
-  if (text === undefined || text.includes('\\u0000') || Buffer.byteLength(text) > longestMetadata) {
-    throw new BadOptionError(`metadata: want JSON of at most ${longestMetadata} bytes without NUL`)
+  if (text === undefined || unstorable.test(text) || Buffer.byteLength(text) > longestMetadata) {
+    throw new BadOptionError(
+      `metadata: want JSON of at most ${longestMetadata} bytes, without NUL and without half a surrogate pair`,
+    )
   }
   return metadata
 }
@@ -92,7 +96,13 @@ function isWellFormed(text: string): boolean {
 }
 
 function show(value: unknown): string {
-  const text = typeof value === 'string' ? JSON.stringify(value) : String(value)
+  const isObject = typeof value === 'object' || typeof value === 'function'
+  const text =
+    typeof value === 'string'
+      ? JSON.stringify(value)
+      : isObject
+        ? Object.prototype.toString.call(value)
+        : String(value)
   return text.length > 60 ? `${text.slice(0, 60)}…` : text
 }
 

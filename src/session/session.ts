@@ -102,17 +102,9 @@ export class Session {
 
   /** Looks at the clocks now. Over is final: what is held has been told before this returns. */
   trust(): 'held' | 'degraded' | 'suspended' | 'over' {
-    if (this.#over) return 'over'
-    const trust = trustAt(this.#since, this.span)
-    if (trust === 'over') {
-      // While a renewal is unanswered nobody has said that it expired; with none of them it was we who stood still.
-      this.end(this.#isDegraded || this.#beating !== undefined ? 'unreachable' : 'expired')
-      return 'over'
-    }
-    if (trust === 'suspended') {
-      void this.beat()
-      return 'suspended'
-    }
+    const trust = this.#clocks()
+    if (trust === 'suspended') void this.beat()
+    if (trust !== 'trusted') return trust
     return this.#isDegraded ? 'degraded' : 'held'
   }
 
@@ -163,9 +155,18 @@ export class Session {
     this.#host.onOver(this, reason)
   }
 
+  #clocks(): 'trusted' | 'suspended' | 'over' {
+    if (this.#over) return 'over'
+    const trust = trustAt(this.#since, this.span)
+    // While a renewal is unanswered nobody has said that it expired; with none of them it was we who stood still.
+    if (trust === 'over')
+      this.end(this.#isDegraded || this.#beating !== undefined ? 'unreachable' : 'expired')
+    return trust
+  }
+
   async #beat(): Promise<void> {
     clearTimeout(this.#beatTimer)
-    if (this.trust() === 'over') return
+    if (this.#clocks() === 'over') return
     if (!this.#host.isHealthy(this)) return this.end('shutdown')
     const { calls, beatWire, knowledge } = this.#host
     const sent = now()
