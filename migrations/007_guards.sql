@@ -11,23 +11,69 @@ create table fences (
 ) with (fillfactor = 60);
 
 
--- Pins a grant to the calling transaction: until it ends, nobody else is granted the key, whatever expires meanwhile.
--- To be called before the first read of guarded data. Returns the transaction's id, for pg_xact_status.
--- Errors: FP003 it is not held under this token (any more); 40001 the same, at repeatable read and above.
+-- Pins a grant to the calling transaction: until that ends, nobody else is granted the key, whatever expires meanwhile.
+-- No row: it is not held under this token (any more), and the transaction is as usable as before. At repeatable read
+-- and above a hand-over after the snapshot is a 40001 instead, which means the same.
 -- FOR KEY SHARE lets tickets in and keeps takers out; UNIQUE (session, token) keeps it from passing on an old version.
-create function assert_held(key text, token bigint) returns xid8
+-- `bounded`: a transaction that is stuck ends by itself when the session's time as of now is up. From 17 on one timeout
+-- does that; before, two of them do what they can, and the holder's client ends the backend.
+create function pin(key text, token bigint, bounded boolean default true)
+  returns table (transaction xid8, boot uuid, milliseconds int)
   language plpgsql security definer set search_path from current as $$
 #variable_conflict use_column
 declare
-  holder uuid;
+  holder sessions;
+  span   int;
 begin
-  select l.session into holder from locks l
-    where l.key = assert_held.key and l.token = assert_held.token and not l.released for key share;
-  if not found or not exists (select from sessions s where s.id = holder and s.died is null) then
+  perform from locks l where l.key = pin.key and l.token = pin.token and not l.released for key share;
+  if not found then return; end if;
+  select s.* into holder from locks l join sessions s on s.id = l.session
+    where l.key = pin.key and l.token = pin.token and s.died is null;
+  if not found then return; end if;
+  span := greatest(extract(epoch from holder.expires_at - clock_timestamp()) * 1000, 1)::int;
+  if pin.bounded then
+    if current_setting('server_version_num')::int >= 170000 then
+      perform set_config('transaction_timeout', span::text, true);
+    else
+      perform set_config('idle_in_transaction_session_timeout', span::text, true), set_config('statement_timeout', span::text, true);
+    end if;
+  end if;
+  return query select pg_current_xact_id(), c.boot, span from cluster c;
+end $$;
+
+-- Whether a pin of this transaction still holds, at its end: rolling back to a savepoint from before it has freed it.
+-- What was lost meanwhile does not matter while it was pinned: nobody has been granted the key.
+create function pin_again(key text, token bigint) returns void
+  language plpgsql security definer set search_path from current as $$
+#variable_conflict use_column
+begin
+  perform from locks l where l.key = pin_again.key and l.token = pin_again.token for key share;
+  if not found then
+    raise exception 'fencepost: % was handed on while nothing pinned token %', quote_literal(pin_again.key), pin_again.token
+      using errcode = 'FP003', hint = 'A rollback to a savepoint from before the pin freed it. Nothing was written.';
+  end if;
+end $$;
+
+-- What became of a transaction whose commit was not answered: committed, aborted, in progress; null where that can no
+-- longer be asked, because this is another incarnation than the one that it ran in.
+create function transaction_status(transaction xid8, boot uuid) returns text
+  language sql security definer set search_path from current as $$
+  select pg_xact_status(transaction_status.transaction) from here h where h.boot = transaction_status.boot
+$$;
+
+-- The same as `pin` for callers of plain SQL: it raises where the grant is not held.
+-- Errors: FP003 it is not held under this token (any more); 40001 the same, at repeatable read and above.
+create function assert_held(key text, token bigint) returns xid8
+  language plpgsql security definer set search_path from current as $$
+declare
+  pinned record;
+begin
+  select * into pinned from pin(assert_held.key, assert_held.token, false);
+  if not found then
     raise exception 'fencepost: % is not held under token %', quote_literal(assert_held.key), assert_held.token
       using errcode = 'FP003', hint = 'The lock was lost or released. Nothing was written; acquire it again.';
   end if;
-  return pg_current_xact_id();
+  return pinned.transaction;
 end $$;
 
 -- Raises a resource's mark to a token, and refuses an older one. On entry, before the first read: who comes later
@@ -55,5 +101,8 @@ select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', t
 select refuse_while_in_use();
 drop function fence(text, bigint);
 drop function assert_held(text, bigint);
+drop function transaction_status(xid8, uuid);
+drop function pin_again(text, bigint);
+drop function pin(text, bigint, boolean);
 drop table fences;
 update cluster set version = 6;

@@ -103,7 +103,8 @@ end $$;
 create function grant_application(role name) returns void language plpgsql set search_path from current as $$
 begin
   perform grant_routines(role, array['open_session', 'heartbeat', 'raise_generation', 'clock_stepped', 'acquire',
-    'release', 'cancel', 'tick', 'settle', 'close_session', 'dispatch', 'invoke', 'assert_held', 'fence', 'schema_version']);
+    'release', 'cancel', 'tick', 'settle', 'close_session', 'dispatch', 'invoke', 'pin', 'pin_again', 'assert_held', 'fence',
+    'transaction_status', 'schema_version']);
 end $$;
 
 -- What people on duty need besides: to see, and to set.

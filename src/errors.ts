@@ -82,6 +82,29 @@ export class LostError extends NotHeldError {
   }
 }
 
+/** A commit was not answered, and nobody can say any more whether it happened. Look whether the work is there. */
+export class CommitUnknownError extends FencepostError {
+  readonly key: string
+  /** The transaction's id, as `pg_current_xact_id()` gave it. */
+  readonly transaction: string
+
+  constructor(key: string, transaction: string, cause: unknown) {
+    super(
+      `the commit of transaction ${transaction} under ${JSON.stringify(key)} was not answered, and the server that ` +
+        'could tell is gone: look whether its work is there before you repeat it',
+      { cause },
+    )
+    this.key = key
+    this.transaction = transaction
+  }
+}
+
+/** What only makes sense inside a transaction was called outside of one: it would have been undone at once. */
+export class NotInTransactionError extends FencepostError {}
+
+/** The transaction is of another database, or of another life of the server, than the one that granted the lock. */
+export class WrongDatabaseError extends FencepostError {}
+
 /** The client is closed, or closing. */
 export class ClosedError extends FencepostError {}
 
@@ -117,6 +140,9 @@ named({
   QueueFullError: [QueueFullError, 'queue_full'],
   NotHeldError: [NotHeldError, 'not_held'],
   LostError: [LostError, 'lost'],
+  CommitUnknownError: [CommitUnknownError, 'commit_unknown'],
+  NotInTransactionError: [NotInTransactionError, 'not_in_transaction'],
+  WrongDatabaseError: [WrongDatabaseError, 'wrong_database'],
   ClosedError: [ClosedError, 'closed'],
   UnhealthyError: [UnhealthyError, 'unhealthy'],
   UnreachableError: [UnreachableError, 'unreachable'],

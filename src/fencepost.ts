@@ -9,6 +9,7 @@ import { checkSchema, defaultSchema } from './database/migrations/schema-name.ts
 import type { PoolLike, Queryable } from './database/ports.ts'
 import { checkDatabase, connector, isPool, QueryWire } from './database/target.ts'
 import { AbortedError, BadOptionError, ClosedError, LostError, UnhealthyError } from './errors.ts'
+import { Guards } from './guard/host.ts'
 import { whileAlive } from './keep-alive.ts'
 import { Asker } from './lock/asker.ts'
 import type { Desk } from './lock/desk.ts'
@@ -101,6 +102,7 @@ export class Fencepost implements AsyncDisposable {
   readonly #listener: Listener | undefined
   readonly #desk: Desk
   readonly #sessions: Sessions
+  readonly #guards: Guards
   readonly #line: Line
   readonly #watch: Watch
   readonly #sections = new Set<Promise<unknown>>()
@@ -155,6 +157,18 @@ export class Fencepost implements AsyncDisposable {
       channel: this.#listener && this.#listener.state !== 'polling' ? channel : undefined,
       info,
     }))
+    this.#guards = new Guards({
+      schema: this.#schema,
+      database: this.#database,
+      knowledge,
+      wire: returnWire,
+      callTimeout,
+      distrust: session => this.#distrust(session),
+      stillOpen: (key, milliseconds) => {
+        const warning = `a transaction under ${JSON.stringify(key)} has been open for ${milliseconds} ms: the line waits for it`
+        process.emitWarning(warning, { type: 'FencepostWarning', code: 'FENCEPOST_GUARD_OPEN' })
+      },
+    })
     const desk: Desk = {
       schema: this.#schema,
       calls,
@@ -166,6 +180,10 @@ export class Fencepost implements AsyncDisposable {
       channel,
       line: this.#line,
       sessions: this.#sessions,
+      lockHost: {
+        guards: this.#guards,
+        release: (session, key, token) => returner.release(session, key, token),
+      },
       get asker() {
         return asker
       },
@@ -297,6 +315,14 @@ export class Fencepost implements AsyncDisposable {
     return result
   }
 
+  /** A transaction has found that a grant is not there: what the session holds is looked at, and its handles told. */
+  async #distrust(session: Session): Promise<void> {
+    await session.beat()
+    if (session.isOver) return
+    this.#desk.returner.settle(session)
+    await within(this.#desk.returner.idle(), 1_000)
+  }
+
   #renewed(session: Session, differs: boolean): void {
     if (differs) this.#desk.returner.settle(session)
     if (this.#closing === undefined) this.#desk.asker.look(session, null)
@@ -353,7 +379,7 @@ export class Fencepost implements AsyncDisposable {
     await within(this.#desk.returner.idle(), 2_000)
     this.#watch.stop()
     this.#listener?.stop()
-    await Promise.all(this.#lanes.map(lane => lane.close()))
+    await Promise.all([...this.#lanes.map(lane => lane.close()), this.#guards.close()])
   }
 
   #wires(listen: FencepostOptions['listen']): [Wire, Wire, Wire] {

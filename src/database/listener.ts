@@ -2,13 +2,14 @@
  * The ear of a client: one channel, on the beat connection. What comes is a hint; the table is the truth.
  *
  *   deaf --connected, LISTEN--> probing --the probe came back here--> listening
- *                                  |  it did not, or on another connection: a transaction pooler --> polling
+ *                                  |  sent, and it did not, or on another connection: a transaction pooler --> polling
+ *                                  |  not sent: tried again
  *   a ping that goes unanswered, or finds the channel gone, ends the connection: deaf again, and a full look after that
  */
+import { Backoff } from './backoff.ts'
 import type { Connection } from './connection.ts'
 import type { Lane } from './lane.ts'
 
-const probeTimeout = 1_000
 const pingTimeout = 3_000
 
 export interface ListenerEvents {
@@ -67,7 +68,6 @@ export class Listener {
   stop(): void {
     this.#stopped = true
     clearTimeout(this.#ping)
-    this.#probe?.arrived(false)
   }
 
   #heard(payload: string): void {
@@ -76,40 +76,55 @@ export class Listener {
     this.#events.hinted(keysOf(payload))
   }
 
+  /** Only a probe that was sent and not heard says that there is a pooler; that, too, is looked at again now and then. */
   async #prove(connection: Connection): Promise<void> {
-    const id = `probe ${Math.random().toString(36).slice(2)}`
-    const arrived = new Promise<boolean>(resolve => {
-      const timer = setTimeout(() => resolve(false), probeTimeout)
-      timer.unref()
-      this.#probe = {
-        id,
-        arrived: here => {
-          clearTimeout(timer)
-          resolve(here)
-        },
-      }
-    })
-    try {
-      await this.#other.query(
-        () => ({ text: 'select pg_notify($1, $2)', values: [this.channel, id] }),
-        probeTimeout,
-      )
-    } catch {
-      this.#probe?.arrived(false)
+    const backoff = new Backoff(50, 1_000)
+    let found = await this.#sendProbe(connection)
+    while (found === 'unsent' && connection.isOpen && !this.#stopped) {
+      await backoff.wait()
+      found = await this.#sendProbe(connection)
     }
-    const here = await arrived
-    this.#probe = undefined
     if (this.#stopped || !connection.isOpen) return
     try {
-      if (here) await this.#events.direct(connection)
+      if (found === 'heard') await this.#events.direct(connection)
     } catch {
       return
     }
-    this.#state = here ? 'listening' : 'polling'
-    if (!here) this.#events.polling()
+    this.#state = found === 'heard' ? 'listening' : 'polling'
+    if (found !== 'heard') this.#events.polling()
     // Read again after every LISTEN: what was said before it was said to nobody.
     this.#events.hinted(null)
     this.#schedulePing(connection)
+  }
+
+  /**
+   * Once the probe is committed, whatever the listening connection answers next brings the notification along; so what
+   * has not come with a few answers will not come, however slow the road is.
+   */
+  async #sendProbe(connection: Connection): Promise<'heard' | 'missed' | 'unsent'> {
+    const id = `probe ${Math.random().toString(36).slice(2)}`
+    let heard: boolean | undefined
+    this.#probe = {
+      id,
+      arrived: here => {
+        heard ??= here
+      },
+    }
+    try {
+      await this.#other.query(
+        () => ({ text: 'select pg_notify($1, $2)', values: [this.channel, id] }),
+        pingTimeout,
+      )
+      for (let answers = 0; answers < 3 && heard === undefined; answers += 1) {
+        if (answers > 0) await new Promise(resolve => setTimeout(resolve, 100).unref())
+        await connection.query({ text: 'select 1', values: [] }, pingTimeout)
+      }
+      return heard ? 'heard' : 'missed'
+    } catch {
+      return heard ? 'heard' : 'unsent'
+    } finally {
+      this.#probe = undefined
+    }
   }
 
   #schedulePing(connection: Connection): void {
@@ -120,7 +135,7 @@ export class Listener {
   }
 
   async #check(connection: Connection): Promise<void> {
-    if (this.#state !== 'listening') return
+    if (this.#state === 'polling') return this.#prove(connection)
     try {
       const [row] = await connection.query(
         { text: 'select $1 = any (array(select pg_listening_channels()))', values: [this.channel] },

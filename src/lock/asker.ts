@@ -201,8 +201,7 @@ export class Asker {
   #grant(request: Request, token: string, session: Session): void {
     // The session's end gives the row back.
     if (session.trust() === 'over') return this.#askElsewhere(request, session)
-    const { returner } = this.#desk
-    const lock = new Lock(request.details, request.id, token, session, returner)
+    const lock = new Lock(request.details, request.id, token, session, this.#desk.lockHost)
     session.held.set(token, lock)
     request.resolve(lock)
   }

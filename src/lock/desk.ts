@@ -4,6 +4,7 @@ import type { Knowledge } from '../session/knowledge.ts'
 import type { Session } from '../session/session.ts'
 import type { Asker } from './asker.ts'
 import type { Line } from './line.ts'
+import type { LockHost } from './lock.ts'
 import type { Request } from './request.ts'
 import type { Returner } from './returner.ts'
 
@@ -22,6 +23,7 @@ export interface Desk {
   readonly line: Line
   readonly asker: Asker
   readonly returner: Returner
+  readonly lockHost: LockHost
   readonly sessions: { get(ttl: number): Promise<Session> }
   /** Once a call has been answered, an unreachable database is an outage and not a wrong address. */
   everReached: boolean

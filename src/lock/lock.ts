@@ -1,5 +1,13 @@
 import { inspect } from 'node:util'
+import type { Queryable } from '../database/ports.ts'
 import { type FencepostError, type LossReason, LostError, NotHeldError } from '../errors.ts'
+import { type Guard, guard, type Pinnable } from '../guard/guard.ts'
+import {
+  guardedTransaction,
+  type TransactionClient,
+  type TransactionHost,
+  type TransactionOptions,
+} from '../guard/transaction.ts'
 import { whileAlive } from '../keep-alive.ts'
 import type { Session } from '../session/session.ts'
 
@@ -15,8 +23,9 @@ export interface LockDetails {
   readonly metadata: unknown
 }
 
-/** Where a lock is given back. */
-export interface GivesBack {
+/** What a lock needs of the client that granted it. */
+export interface LockHost {
+  readonly guards: TransactionHost
   release(session: Session, key: string, token: string): Promise<'released'>
 }
 
@@ -41,21 +50,21 @@ export class Lock implements AsyncDisposable {
   readonly requestId: string
   readonly #session: Session
   readonly #token: string
-  readonly #returner: GivesBack
+  readonly #host: LockHost
   #end: 'released' | LossReason | undefined
   #controller: AbortController | undefined
   #shutdown: LostError | undefined
   #releasing: Promise<'released'> | undefined
 
   /** @internal */
-  constructor(details: LockDetails, requestId: string, token: string, session: Session, returner: GivesBack) {
+  constructor(details: LockDetails, requestId: string, token: string, session: Session, host: LockHost) {
     this.key = details.key
     this.label = details.label
     this.metadata = details.metadata
     this.requestId = requestId
     this.#token = token
     this.#session = session
-    this.#returner = returner
+    this.#host = host
   }
 
   /**
@@ -124,8 +133,37 @@ export class Lock implements AsyncDisposable {
     if (this.state === 'lost') return Promise.resolve(this.#end as LossReason)
     if (this.#releasing !== undefined) return this.#releasing.then(() => 'already')
     this.#end = 'released'
-    this.#releasing = this.#returner.release(this.#session, this.key, this.#token)
+    this.#releasing = this.#host.release(this.#session, this.key, this.#token)
     return this.#releasing
+  }
+
+  /**
+   * Runs `work` in a transaction of the client's pool that commits only while this lock is held: its grant is pinned
+   * first, and nobody else is granted the key until the transaction has ended, whatever expires meanwhile. It may take
+   * what is left of the ttl when it begins; a stuck one is ended.
+   *
+   * @throws LostError: it was not held, and nothing was written. What `work` throws is thrown, after a rollback.
+   * @throws CommitUnknownError: the commit was not answered, and the server that could tell is gone.
+   */
+  async transaction<T>(
+    work: (client: TransactionClient) => Promise<T> | T,
+    options: TransactionOptions = {},
+  ): Promise<T> {
+    this.assertHeld()
+    return await whileAlive(guardedTransaction(this.#host.guards, this.#grant(), work, options))
+  }
+
+  /**
+   * Pins this lock in a transaction of your own, until that ends. To be called before the first read of guarded data.
+   *
+   * @param transaction what runs `query(text, values)` inside the transaction: a client of `pg`, or an adapter
+   * @throws LostError: it is not held, and the transaction is as usable as before; at repeatable read and above a
+   * hand-over after the snapshot ends the transaction, with the server's 40001 as `cause`
+   * @throws NotInTransactionError, WrongDatabaseError
+   */
+  async guard(transaction: Queryable): Promise<Guard> {
+    this.assertHeld()
+    return await guard(this.#host.guards, this.#grant(), transaction)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -144,6 +182,10 @@ export class Lock implements AsyncDisposable {
     if (this.#end !== undefined) return
     this.#end = reason
     this.#controller?.abort(new LostError(this.key, reason))
+  }
+
+  #grant(): Pinnable {
+    return { key: this.key, token: this.#token, session: this.#session }
   }
 
   #refusal(state: LockState): FencepostError {

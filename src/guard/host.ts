@@ -1,0 +1,79 @@
+import pg from 'pg'
+import type { Wire } from '../database/lane.ts'
+import { quoteIdentifier } from '../database/migrations/quote.ts'
+import type { PoolLike, Queryable } from '../database/ports.ts'
+import { isPool } from '../database/target.ts'
+import { BadOptionError } from '../errors.ts'
+import type { Knowledge } from '../session/knowledge.ts'
+import type { Session } from '../session/session.ts'
+import type { TransactionHost, TransactionPool } from './transaction.ts'
+
+/** Milliseconds a transaction may be open before it is warned of. */
+const warnAfter = 5_000
+/** Connections of a pool of our own, where the client was given a connection string. */
+const poolSize = 5
+
+export interface GuardsOptions {
+  readonly schema: string
+  readonly database: PoolLike | Queryable | string
+  readonly knowledge: Knowledge
+  /** For what is asked beside the transaction. */
+  readonly wire: Wire
+  readonly callTimeout: number
+  distrust(session: Session): Promise<void>
+  stillOpen(key: string, milliseconds: number): void
+}
+
+/** What guarded transactions need of one client. */
+export class Guards implements TransactionHost {
+  readonly schema: string
+  readonly warnAfter: number = warnAfter
+  readonly boot: () => string | undefined
+  readonly distrust: (session: Session) => Promise<void>
+  readonly stillOpen: (key: string, milliseconds: number) => void
+  readonly #options: GuardsOptions
+  #ownPool: pg.Pool | undefined
+
+  constructor(options: GuardsOptions) {
+    this.#options = options
+    this.schema = options.schema
+    this.boot = () => options.knowledge.boot
+    this.distrust = session => options.distrust(session)
+    this.stillOpen = (key, milliseconds) => options.stillOpen(key, milliseconds)
+  }
+
+  pool(): TransactionPool {
+    const { database } = this.#options
+    if (typeof database === 'string') {
+      if (!this.#ownPool) {
+        this.#ownPool = new pg.Pool({ connectionString: database, max: poolSize, allowExitOnIdle: true })
+        this.#ownPool.on('error', () => {})
+      }
+      return this.#ownPool as unknown as TransactionPool
+    }
+    if (isPool(database) && 'connect' in database) return database as unknown as TransactionPool
+    throw new BadOptionError(
+      'pool: transaction() needs a pool or a connection string; or use guard() in a transaction of your own',
+    )
+  }
+
+  async status(transaction: string, boot: string): Promise<string | null> {
+    const text = `select ${quoteIdentifier(this.schema)}.transaction_status($1::text::xid8, $2::text::uuid)`
+    const [row] = await this.#options.wire.query(
+      () => ({ text, values: [transaction, boot] }),
+      this.#options.callTimeout,
+    )
+    return row?.[0] ?? null
+  }
+
+  async terminate(processId: number): Promise<void> {
+    await this.#options.wire.query(
+      () => ({ text: 'select pg_terminate_backend($1::int)', values: [processId] }),
+      this.#options.callTimeout,
+    )
+  }
+
+  async close(): Promise<void> {
+    await this.#ownPool?.end()
+  }
+}
