@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { onAbort } from '../abort.ts'
 import type { Asked } from '../database/calls.ts'
 import { AbortedError, type FencepostError, LockTimeoutError, LostError } from '../errors.ts'
 import type { Session } from '../session/session.ts'
@@ -52,7 +53,7 @@ export class Request implements Asked {
   #reject!: (error: unknown) => void
   #timer: NodeJS.Timeout | undefined
   #patience: NodeJS.Timeout | undefined
-  #onAbort: (() => void) | undefined
+  #unwatch: (() => void) | undefined
   readonly #owner: RequestOwner
 
   constructor(details: RequestOptions, owner: RequestOwner) {
@@ -64,10 +65,7 @@ export class Request implements Asked {
       this.#reject = reject
     })
     const { timeout, signal } = details
-    if (signal) {
-      this.#onAbort = () => this.giveUp(new AbortedError(this.key, signal.reason))
-      signal.addEventListener('abort', this.#onAbort, { once: true })
-    }
+    if (signal) this.#unwatch = onAbort(signal, () => this.giveUp(new AbortedError(this.key, signal.reason)))
     // Node fires a timer beyond 2^31 ms at once; such a wait is one without end.
     if (timeout !== undefined && details.waits && timeout < 2 ** 31) {
       this.#timer = setTimeout(() => {
@@ -120,7 +118,7 @@ export class Request implements Asked {
 
   #clear(): void {
     if (this.#timer) clearTimeout(this.#timer)
-    if (this.#onAbort) this.details.signal?.removeEventListener('abort', this.#onAbort)
+    this.#unwatch?.()
   }
 
   #finish(): boolean {
