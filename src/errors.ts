@@ -132,6 +132,36 @@ export class NotPermittedError extends FencepostError {}
 /** The database refused a call for a reason that this package does not expect; `cause` is its error. */
 export class DatabaseError extends FencepostError {}
 
+/** The transaction has failed already, and does nothing more but roll back. */
+export class TransactionAbortedError extends FencepostError {}
+
+/** What writes was called in a read-only transaction, or on a standby. */
+export class ReadOnlyTransactionError extends FencepostError {}
+
+/** The transaction's snapshot is older than the grant: what it reads may be older, too. Begin it after the acquire. */
+export class StaleSnapshotError extends FencepostError {}
+
+/** `lock.transaction` inside of `lock.transaction` of the same lock: use the client that you were given. */
+export class NestedTransactionError extends FencepostError {}
+
+/** The transaction took longer than it may, and the server has ended it. Nothing was written. */
+export class TransactionTimeoutError extends FencepostError {}
+
+/** A later holder has been here, and this token is refused. Nothing was written. */
+export class StaleTokenError extends FencepostError {
+  readonly resource: string
+  readonly token: bigint
+  /** The highest token that the resource has seen. */
+  readonly mark: bigint
+
+  constructor(resource: string, token: bigint, mark: bigint) {
+    super(`token ${token} for ${JSON.stringify(resource)} is stale: ${mark} has been there`)
+    this.resource = resource
+    this.token = token
+    this.mark = mark
+  }
+}
+
 named({
   BadOptionError: [BadOptionError, 'bad_option'],
   BadKeyError: [BadKeyError, 'bad_key'],
@@ -152,4 +182,10 @@ named({
   NotMigratedError: [NotMigratedError, 'not_migrated'],
   NotPermittedError: [NotPermittedError, 'not_permitted'],
   DatabaseError: [DatabaseError, 'database'],
+  TransactionAbortedError: [TransactionAbortedError, 'transaction_aborted'],
+  ReadOnlyTransactionError: [ReadOnlyTransactionError, 'read_only_transaction'],
+  StaleSnapshotError: [StaleSnapshotError, 'stale_snapshot'],
+  NestedTransactionError: [NestedTransactionError, 'nested_transaction'],
+  TransactionTimeoutError: [TransactionTimeoutError, 'transaction_timeout'],
+  StaleTokenError: [StaleTokenError, 'stale_token'],
 })

@@ -10,6 +10,9 @@ const codes = {
   QueueFullError: 'queue_full',
   NotHeldError: 'not_held',
   LostError: 'lost',
+  CommitUnknownError: 'commit_unknown',
+  NotInTransactionError: 'not_in_transaction',
+  WrongDatabaseError: 'wrong_database',
   ClosedError: 'closed',
   UnhealthyError: 'unhealthy',
   UnreachableError: 'unreachable',
@@ -53,6 +56,15 @@ test('fields say what the message says', () => {
     key: 'a "key"',
     timeout: 50,
     message: '"a \\"key\\"" was not free within 50 ms',
+  })
+  const outage = new errors.LockTimeoutError('k', 50, { cause: 'the outage' })
+  expect(outage).toMatchObject({ cause: 'the outage', timeout: 50 })
+  expect(outage.message).toContain('the database was away within 50 ms')
+  expect(new errors.LockTimeoutError('k', 50)).not.toHaveProperty('cause')
+  expect(new errors.CommitUnknownError('k', '123', 'cut')).toMatchObject({
+    key: 'k',
+    transaction: '123',
+    cause: 'cut',
   })
   expect(new errors.AbortedError('k', 'why')).toMatchObject({ key: 'k', cause: 'why' })
   expect(new errors.QueueFullError('k', 3)).toMatchObject({ key: 'k', limit: 3 })

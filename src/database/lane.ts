@@ -9,6 +9,8 @@ export type Connect = (timeout: number) => Promise<Connection>
 /** Something that runs statements, and knows whether its connection's settings are ours. */
 export interface Wire {
   readonly direct: boolean
+  /** A statement can be sent without a connection being opened first. */
+  readonly isOpen: boolean
   query(statement: (direct: boolean) => Statement, timeout: number): Promise<Row[]>
 }
 
@@ -32,6 +34,10 @@ export class Lane implements Wire {
 
   get direct(): boolean {
     return this.#connection?.direct ?? false
+  }
+
+  get isOpen(): boolean {
+    return this.#connection !== undefined
   }
 
   get connection(): Connection | undefined {
@@ -101,9 +107,20 @@ export class FallbackWire implements Wire {
     return this.#lane.direct
   }
 
-  query(statement: (direct: boolean) => Statement, timeout: number): Promise<Row[]> {
-    if (this.#lane.connection) return this.#lane.query(statement, timeout)
-    this.#lane.open(timeout).catch(() => {})
-    return this.#other.query(statement, timeout)
+  get isOpen(): boolean {
+    return this.#lane.isOpen || this.#other.isOpen
+  }
+
+  async query(statement: (direct: boolean) => Statement, timeout: number): Promise<Row[]> {
+    if (!this.#lane.isOpen && this.#other.isOpen) {
+      this.#lane.open(timeout).catch(() => {})
+      return await this.#other.query(statement, timeout)
+    }
+    try {
+      return await this.#lane.query(statement, this.#lane.isOpen ? timeout : timeout / 2)
+    } catch (error) {
+      if (error instanceof BrokenConnection && error.sent) throw error
+      return await this.#other.query(statement, timeout / 2)
+    }
   }
 }

@@ -39,6 +39,7 @@ export function connector(from: PoolLike | string, applicationName: string, sche
 /** Where only a `query` function is to be had: no connection of ours, no listening, each call through `invoke`. */
 export class QueryWire implements Wire {
   readonly direct = false
+  readonly isOpen = true
   readonly #database: Queryable
   readonly #schema: string
   #isChecked = false

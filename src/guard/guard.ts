@@ -6,12 +6,12 @@
  *                                     |  lost, released or expired: the key waits for the transaction to end
  *                                     |  rolled back to a savepoint from before the pin: free; refused at the commit
  */
-
-import { sqlState } from '../database/failure.ts'
-import { quoteIdentifier } from '../database/migrations/quote.ts'
+import { quoteIdentifier, quoteLiteral } from '../database/migrations/quote.ts'
 import type { Queryable } from '../database/ports.ts'
-import { LostError, NotInTransactionError, WrongDatabaseError } from '../errors.ts'
+import { LostError, NotInTransactionError, StaleSnapshotError, WrongDatabaseError } from '../errors.ts'
 import type { Session } from '../session/session.ts'
+import { explainTransaction, stateOf } from './failure.ts'
+import { type ResolveHost, wasCommitted } from './outcome.ts'
 
 /** A grant as the database knows it. */
 export interface Pinnable {
@@ -25,13 +25,13 @@ export interface Pinnable {
 export interface Pinned {
   /** The transaction's id. */
   readonly transaction: string
-  /** Which incarnation it runs in. */
-  readonly boot: string
+  /** Which incarnation it runs in; null where that is not the one that the schema describes. */
+  readonly boot: string | null
   /** How long the transaction may take, in milliseconds. */
   readonly milliseconds: number
 }
 
-export interface GuardHost {
+export interface GuardHost extends ResolveHost {
   readonly schema: string
   /** The incarnation that the client has last seen. */
   readonly boot: () => string | undefined
@@ -46,9 +46,35 @@ export interface Guard {
   /**
    * To be called last, where the transaction may have rolled back to a savepoint from before the guard: that frees it.
    *
-   * @throws the database's error FP003, and the transaction cannot commit any more
+   * @throws LostError: it was handed on meanwhile, and the transaction cannot commit any more
    */
   confirm(): Promise<void>
+  /**
+   * Where the COMMIT was not answered: whether it happened, asked for over another connection. A transaction that
+   * nobody will end any more is ended first.
+   *
+   * @throws CommitUnknownError where nobody can say
+   */
+  wasCommitted(): Promise<boolean>
+}
+
+/** The statement that pins, with literals, so that it fits into the message that begins the transaction. */
+export function pinStatement(schema: string, { key, token }: Pinnable): string {
+  const name = quoteIdentifier(schema)
+  // Null in a copy of the database, and in a life of the server that nobody has entered yet.
+  const here = `${name}.transaction_status(p.transaction, p.boot) is not null`
+  return (
+    `select p.transaction::text, case when ${here} then p.boot::text end as boot, p.milliseconds ` +
+    `from ${name}.pin(${quoteLiteral(key)}, ${quoteLiteral(token)}) p`
+  )
+}
+
+/** The statement that makes sure of the pin at the end, and tells in which transaction it ran. */
+export function confirmStatement(schema: string, { key, token }: Pinnable): string {
+  return (
+    `select pg_current_xact_id_if_assigned()::text as transaction, ` +
+    `${quoteIdentifier(schema)}.pin_again(${quoteLiteral(key)}, ${quoteLiteral(token)})`
+  )
 }
 
 /**
@@ -56,48 +82,74 @@ export interface Guard {
  *
  * @throws LostError: it is not held any more, and the transaction is as usable as before (not so at repeatable read and
  * above, where the same comes as a serialization failure, in `cause`)
- * @throws NotInTransactionError, WrongDatabaseError
+ * @throws StaleSnapshotError, NotInTransactionError, WrongDatabaseError, TransactionAbortedError,
+ * ReadOnlyTransactionError
  */
 export async function guard(host: GuardHost, grant: Pinnable, transaction: Queryable): Promise<Guard> {
-  const schema = quoteIdentifier(host.schema)
   let pinned: Pinned | undefined
   try {
-    const { rows } = await transaction.query(
-      `select p.transaction::text, p.boot::text, p.milliseconds from ${schema}.pin($1, $2) p`,
-      [grant.key, grant.token],
-    )
+    const { rows } = await transaction.query(pinStatement(host.schema, grant), [])
     pinned = rows[0] as Pinned | undefined
   } catch (error) {
-    if (sqlState(error) !== '40001') throw error
-    await host.distrust(grant.session)
-    throw Object.assign(new LostError(grant.key, grant.session.lossReason ?? 'expired'), { cause: error })
+    if (stateOf(error) !== '40001') throw explainTransaction(error, host.schema)
+    throw await lossOf(host, grant, error)
   }
-  await checkPinned(host, grant, pinned)
+  if (!pinned) throw await whyNot(host, grant, transaction)
+  await checkPlace(host, grant, pinned)
   // Nothing tells a statement whether it is alone; but alone, its transaction is over by the next one.
   const { rows } = await transaction.query('select pg_current_xact_id_if_assigned()::text as transaction', [])
-  if ((rows[0] as { transaction: string | null }).transaction !== pinned?.transaction) {
+  if ((rows[0] as { transaction: string | null } | undefined)?.transaction !== pinned.transaction) {
     throw new NotInTransactionError('a guard ends with its transaction: begin one first')
   }
+  const sure = pinned
+  host.endAfter(sure.transaction, sure.milliseconds)
   return {
-    transaction: (pinned as Pinned).transaction,
+    transaction: sure.transaction,
     confirm: async () => {
-      await transaction.query(`select ${schema}.pin_again($1, $2)`, [grant.key, grant.token])
+      try {
+        await transaction.query(confirmStatement(host.schema, grant), [])
+      } catch (error) {
+        const state = stateOf(error)
+        if (state === 'FP003' || state === '40001') throw await lossOf(host, grant, error)
+        throw error
+      }
     },
+    wasCommitted: () => wasCommitted(host, grant.key, sure, undefined),
   }
 }
 
-/** @throws LostError, WrongDatabaseError */
-export async function checkPinned(
-  host: GuardHost,
-  grant: Pinnable,
-  pinned: Pinned | undefined,
-): Promise<void> {
-  if (pinned && pinned.boot === host.boot()) return
+/** The handle is told of its loss, and the caller why. */
+export async function lossOf(host: GuardHost, grant: Pinnable, cause?: unknown): Promise<LostError> {
   await host.distrust(grant.session)
-  if (!pinned) throw new LostError(grant.key, grant.session.lossReason ?? 'expired')
-  if (pinned.boot !== host.boot()) {
-    throw new WrongDatabaseError(
-      `the transaction runs in another database, or another life of the server, than the lock on ${JSON.stringify(grant.key)}`,
-    )
-  }
+  const error = new LostError(grant.key, grant.session.lossReason ?? 'expired')
+  return cause === undefined ? error : Object.assign(error, { cause })
+}
+
+/** No such grant is seen in this transaction. */
+async function whyNot(host: GuardHost, grant: Pinnable, transaction: Queryable): Promise<Error> {
+  const lost = await lossOf(host, grant)
+  if (grant.session.isOver || !grant.session.held.has(grant.token)) return lost
+  const { rows } = await transaction.query(
+    `select ${quoteIdentifier(host.schema)}.transaction_status(pg_current_xact_id(), $1::uuid) as status`,
+    [host.boot() ?? null],
+  )
+  if ((rows[0] as { status: string | null } | undefined)?.status == null) return elsewhere(grant)
+  return new StaleSnapshotError(
+    `the transaction does not see that ${JSON.stringify(grant.key)} was granted: ` +
+      'it had read before. Begin it when you hold the lock, and guard it before its first read',
+  )
+}
+
+/** @throws WrongDatabaseError */
+export async function checkPlace(host: GuardHost, grant: Pinnable, pinned: Pinned): Promise<void> {
+  if (pinned.boot !== null && pinned.boot === host.boot()) return
+  // We may be the ones who have not heard of the server's new life yet.
+  await host.distrust(grant.session)
+  if (pinned.boot === null || pinned.boot !== host.boot()) throw elsewhere(grant)
+}
+
+function elsewhere(grant: Pinnable): WrongDatabaseError {
+  return new WrongDatabaseError(
+    `the transaction runs in another database, or another life of the server, than the lock on ${JSON.stringify(grant.key)}`,
+  )
 }

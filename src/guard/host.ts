@@ -6,6 +6,7 @@ import { isPool } from '../database/target.ts'
 import { BadOptionError } from '../errors.ts'
 import type { Knowledge } from '../session/knowledge.ts'
 import type { Session } from '../session/session.ts'
+import { grace } from './outcome.ts'
 import type { TransactionHost, TransactionPool } from './transaction.ts'
 
 /** Milliseconds a transaction may be open before it is warned of. */
@@ -32,6 +33,7 @@ export class Guards implements TransactionHost {
   readonly distrust: (session: Session) => Promise<void>
   readonly stillOpen: (key: string, milliseconds: number) => void
   readonly #options: GuardsOptions
+  readonly #ends = new Set<NodeJS.Timeout>()
   #ownPool: pg.Pool | undefined
 
   constructor(options: GuardsOptions) {
@@ -66,14 +68,31 @@ export class Guards implements TransactionHost {
     return row?.[0] ?? null
   }
 
-  async terminate(processId: number): Promise<void> {
-    await this.#options.wire.query(
-      () => ({ text: 'select pg_terminate_backend($1::int)', values: [processId] }),
-      this.#options.callTimeout,
-    )
+  async end(transaction: string): Promise<void> {
+    // By the lock on its own id, which it has for as long as it lives: a process id may be a pooler's, or another's by
+    // now. Not one that waits for a standby: ended, it would be committed here and perhaps nowhere else.
+    const text = `select pg_terminate_backend(l.pid) from pg_locks l
+       where l.locktype = 'transactionid' and l.granted and l.mode = 'ExclusiveLock'
+         and l.transactionid = $1::text::xid8::xid
+         and not exists (select from pg_stat_activity a where a.pid = l.pid and a.wait_event = 'SyncRep')`
+    await this.#options.wire.query(() => ({ text, values: [transaction] }), this.#options.callTimeout)
+  }
+
+  endAfter(transaction: string, milliseconds: number): () => void {
+    const timer = setTimeout(() => {
+      this.#ends.delete(timer)
+      this.end(transaction).catch(() => {})
+    }, milliseconds + grace)
+    timer.unref()
+    this.#ends.add(timer)
+    return () => {
+      this.#ends.delete(timer)
+      clearTimeout(timer)
+    }
   }
 
   async close(): Promise<void> {
+    for (const timer of this.#ends) clearTimeout(timer)
     await this.#ownPool?.end()
   }
 }

@@ -1,12 +1,27 @@
-import { Backoff } from '../database/backoff.ts'
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { withDeadline } from '../database/deadline.ts'
-import { endsConnection, sqlState } from '../database/failure.ts'
-import { quoteIdentifier, quoteLiteral } from '../database/migrations/quote.ts'
+import { endsConnection, explain, sqlState } from '../database/failure.ts'
 import type { RowsResult } from '../database/ports.ts'
-import { BadOptionError, CommitUnknownError, LostError, UnreachableError } from '../errors.ts'
-import { checkPinned, type GuardHost, type Pinnable, type Pinned } from './guard.ts'
+import {
+  BadOptionError,
+  NestedTransactionError,
+  NotInTransactionError,
+  UnreachableError,
+  WrongDatabaseError,
+} from '../errors.ts'
+import { asTimeout } from './failure.ts'
+import {
+  checkPlace,
+  confirmStatement,
+  type GuardHost,
+  lossOf,
+  type Pinnable,
+  type Pinned,
+  pinStatement,
+} from './guard.ts'
+import { grace, wasCommitted } from './outcome.ts'
 
-/** What `lock.transaction` runs in: a client of the user's pool, inside a transaction. */
+/** What `lock.transaction` runs in: a client of the user's pool, inside a transaction, until that ends. */
 export interface TransactionClient {
   // biome-ignore lint/suspicious/noExplicitAny: the rows' shape is the query's
   query(text: string, values?: unknown[]): Promise<{ rows: any[]; rowCount: number | null }>
@@ -14,7 +29,6 @@ export interface TransactionClient {
 
 /** The members of a `pg.PoolClient` that are used. */
 export interface PoolClientLike extends TransactionClient {
-  readonly processID?: number | null
   release(destroy?: boolean): void
   on(event: 'error', listener: (error: Error) => void): unknown
   removeListener(event: 'error', listener: (error: Error) => void): unknown
@@ -32,27 +46,24 @@ export interface TransactionOptions {
 export interface TransactionHost extends GuardHost {
   /** @throws BadOptionError where there is no pool */
   pool(): TransactionPool
-  /** committed, aborted, in progress; null: it cannot be asked any more. @throws when the database cannot be reached */
-  status(transaction: string, boot: string): Promise<string | null>
-  /** Ends a backend that goes on with a transaction of ours past its time. */
-  terminate(processId: number): Promise<void>
   /** It has been open for so long, in milliseconds. */
   stillOpen(key: string, milliseconds: number): void
   readonly warnAfter: number
 }
 
 const levels = ['read committed', 'repeatable read', 'serializable'] as const
-/** A serialization failure of the pin itself: nothing has run yet, so it is tried again. */
+/** A serialization failure of the pin itself, or a new life of the server: nothing has run yet. */
 const pinTries = 3
-/** Milliseconds past its own timeout after which a backend is ended from outside. */
-const grace = 1_000
 const rollbackTimeout = 5_000
+
+/** The grants under which the caller is inside a transaction of ours already. */
+const around = new AsyncLocalStorage<readonly Pinnable[]>()
 
 /**
  * Runs `work` in a transaction that commits only while nobody else can have been granted the key: the grant is pinned
  * first, in the message that begins the transaction, and looked at again in the message that commits it.
  *
- * @throws LostError: nothing was written. @throws CommitUnknownError
+ * @throws LostError: nothing was written. @throws CommitUnknownError, NestedTransactionError, TransactionTimeoutError
  */
 export async function guardedTransaction<T>(
   host: TransactionHost,
@@ -62,126 +73,170 @@ export async function guardedTransaction<T>(
 ): Promise<T> {
   const level = options.isolationLevel ?? 'read committed'
   if (!levels.includes(level)) throw new BadOptionError(`isolationLevel: want one of ${levels.join(', ')}`)
-  const client = await host.pool().connect()
-  let fail: (error: unknown) => void = () => {}
-  const breaking = new Promise<never>((_, reject) => {
-    fail = reject
-  })
-  breaking.catch(() => {})
-  let broken = false
-  const onBroken = (error: unknown): void => {
-    broken = true
-    fail(error)
+  if (typeof work !== 'function') throw new BadOptionError('transaction: want a function to run in it')
+  const outer = around.getStore() ?? []
+  if (outer.some(({ session, token }) => session === grant.session && token === grant.token)) {
+    throw new NestedTransactionError(
+      `a transaction under ${JSON.stringify(grant.key)} is open around this one: use its client`,
+    )
   }
-  client.on('error', onBroken)
+  const client = await connect(host)
+  const line = new Line(client)
   try {
-    const pinned = await begin(host, grant, client, level, onBroken)
-    const ended = bound(host, grant.key, client, pinned)
+    const pinned = await begin(host, grant, line, level)
+    const inside = new Inside(client)
+    const ended = bound(host, grant.key, pinned)
     try {
-      const result = await Promise.race([work(client), breaking])
-      await commit(host, grant, client, pinned, onBroken)
+      const result = await Promise.race([
+        around.run([...outer, grant], async () => await work(inside)),
+        line.breaking,
+      ])
+      inside.end()
+      await commit(host, grant, line, pinned)
       return result
     } catch (error) {
-      if (!broken) await rollBack(client, onBroken)
-      throw error
+      inside.end()
+      if (!line.isBroken) await line.rollBack()
+      throw asTimeout(error) ?? error
     } finally {
       ended()
     }
   } finally {
-    client.removeListener('error', onBroken)
-    // A client that is destroyed may still have an error to tell, and without a listener that ends the process.
-    if (broken) client.on('error', () => {})
-    client.release(broken)
+    line.release()
   }
 }
 
-type OnBroken = (error: unknown) => void
+/** What `work` is given: refuses when its transaction is over, for the client may be in another one by then. */
+class Inside implements TransactionClient {
+  readonly #client: PoolClientLike
+  #isOver = false
 
-async function begin(
-  host: TransactionHost,
-  grant: Pinnable,
-  client: PoolClientLike,
-  level: string,
-  onBroken: OnBroken,
-): Promise<Pinned> {
-  const schema = quoteIdentifier(host.schema)
-  const statement =
-    `begin isolation level ${level}; select p.transaction::text, p.boot::text, p.milliseconds ` +
-    `from ${schema}.pin(${quoteLiteral(grant.key)}, ${quoteLiteral(grant.token)}) p`
+  constructor(client: PoolClientLike) {
+    this.#client = client
+  }
+
+  // All that the driver takes: a text, an object, a cursor, a stream.
+  query(...values: Parameters<TransactionClient['query']>): ReturnType<TransactionClient['query']> {
+    if (this.#isOver) throw new NotInTransactionError('the transaction that this client was for is over')
+    return this.#client.query(...values)
+  }
+
+  end(): void {
+    this.#isOver = true
+  }
+}
+
+/** A client of the pool for one transaction, and whether its connection still stands. */
+class Line {
+  readonly client: PoolClientLike
+  /** Rejects when the connection breaks. */
+  readonly breaking: Promise<never>
+  isBroken = false
+  #fail: (error: unknown) => void = () => {}
+  readonly #onError = (error: unknown): void => this.broke(error)
+
+  constructor(client: PoolClientLike) {
+    this.client = client
+    this.breaking = new Promise<never>((_, reject) => {
+      this.#fail = reject
+    })
+    this.breaking.catch(() => {})
+    client.on('error', this.#onError)
+  }
+
+  broke(cause: unknown): void {
+    this.isBroken = true
+    this.#fail(
+      asTimeout(cause) ?? new UnreachableError('the connection was lost: nothing was written', { cause }),
+    )
+  }
+
+  async rollBack(): Promise<void> {
+    await withDeadline(this.client.query('rollback'), rollbackTimeout).catch(error => this.broke(error))
+  }
+
+  release(): void {
+    this.client.removeListener('error', this.#onError)
+    // A client that is destroyed may still have an error to tell, and without a listener that ends the process.
+    if (this.isBroken) this.client.on('error', () => {})
+    this.client.release(this.isBroken)
+  }
+}
+
+async function connect(host: TransactionHost): Promise<PoolClientLike> {
+  const pool = host.pool()
+  try {
+    return await pool.connect()
+  } catch (error) {
+    throw explain(error, host.schema)
+  }
+}
+
+async function begin(host: TransactionHost, grant: Pinnable, line: Line, level: string): Promise<Pinned> {
+  const statement = `begin isolation level ${level}; ${pinStatement(host.schema, grant)}`
   for (let tries = 1; ; tries += 1) {
+    let failure: unknown
     try {
-      const results = (await client.query(statement)) as unknown as RowsResult[]
+      const results = (await line.client.query(statement)) as unknown as RowsResult[]
       const pinned = results[1]?.rows[0] as Pinned | undefined
-      await checkPinned(host, grant, pinned)
-      return pinned as Pinned
+      if (!pinned) throw await lossOf(host, grant)
+      await checkPlace(host, grant, pinned)
+      return pinned
     } catch (error) {
-      if (endsConnection(error)) onBroken(error)
-      else await rollBack(client, onBroken)
-      if (sqlState(error) !== '40001') throw error
-      if (tries === pinTries) throw new LostError(grant.key, 'expired')
+      failure = error
     }
+    // The transaction that is refused must not outlive the question why.
+    if (endsConnection(failure) && sqlState(failure) !== '25006') line.broke(failure)
+    else await line.rollBack()
+    if (line.isBroken) throw explain(failure, host.schema)
+    const isStale = sqlState(failure) === '40001'
+    if (!isStale && !(failure instanceof WrongDatabaseError)) throw explain(failure, host.schema)
+    if (tries < pinTries) continue
+    throw isStale ? await lossOf(host, grant, failure) : failure
   }
 }
 
 /** Warns once when it has been open for long, and ends its backend should the server not have done so in time. */
-function bound(host: TransactionHost, key: string, client: PoolClientLike, pinned: Pinned): () => void {
+function bound(host: TransactionHost, key: string, pinned: Pinned): () => void {
   const warning = setTimeout(() => host.stillOpen(key, host.warnAfter), host.warnAfter)
-  const end = setTimeout(() => {
-    if (client.processID) host.terminate(client.processID).catch(() => {})
-  }, pinned.milliseconds + grace)
+  const forget = host.endAfter(pinned.transaction, pinned.milliseconds)
   return () => {
     clearTimeout(warning)
-    clearTimeout(end)
+    forget()
   }
 }
 
 /** Where the answer is lost, what became of it is asked for over another connection. */
-async function commit(
-  host: TransactionHost,
-  grant: Pinnable,
-  client: PoolClientLike,
-  pinned: Pinned,
-  onBroken: OnBroken,
-): Promise<void> {
-  const schema = quoteIdentifier(host.schema)
-  const again = `select ${schema}.pin_again(${quoteLiteral(grant.key)}, ${quoteLiteral(grant.token)})`
+async function commit(host: TransactionHost, grant: Pinnable, line: Line, pinned: Pinned): Promise<void> {
+  let results: RowsResult[]
   try {
-    await withDeadline(client.query(`${again}; commit`), pinned.milliseconds + grace)
+    const asked = line.client.query(`${confirmStatement(host.schema, grant)}; commit`)
+    results = (await withDeadline(asked, pinned.milliseconds + grace)) as unknown as RowsResult[]
   } catch (error) {
-    if (sqlState(error) === 'FP003') {
-      await host.distrust(grant.session)
-      throw Object.assign(new LostError(grant.key, grant.session.lossReason ?? 'expired'), { cause: error })
-    }
+    if (sqlState(error) === 'FP003') throw await lossOf(host, grant, error)
+    if (sqlState(error) === '40001') throw await serializationFailure(host, grant, line, error)
     if (!endsConnection(error)) throw error
-    onBroken(error)
-    if (await wasCommitted(host, grant.key, client.processID, pinned, error)) return
+    line.broke(error)
+    if (await wasCommitted(host, grant.key, pinned, error)) return
     throw new UnreachableError('the connection was lost before the commit: nothing was written', {
       cause: error,
     })
   }
+  const [row] = (results[0]?.rows ?? []) as { transaction: string | null }[]
+  if (row?.transaction === pinned.transaction) return
+  throw new NotInTransactionError(
+    'the transaction was ended inside: what was done before that may be committed, and what came later was not guarded',
+  )
 }
 
-/** @throws CommitUnknownError where nobody can say */
-async function wasCommitted(
+/** The data's own, or the pin's after a rollback to a savepoint from before it. */
+async function serializationFailure(
   host: TransactionHost,
-  key: string,
-  processId: number | null | undefined,
-  { transaction, boot, milliseconds }: Pinned,
-  cause: unknown,
-): Promise<boolean> {
-  const until = performance.now() + milliseconds + grace
-  const backoff = new Backoff(50, 1_000)
-  for (;;) {
-    const status = await host.status(transaction, boot).catch(() => undefined)
-    if (status === 'committed') return true
-    if (status === 'aborted') return false
-    if (status === null || performance.now() > until) throw new CommitUnknownError(key, transaction, cause)
-    // The backend may not have noticed that its client is gone.
-    if (status === 'in progress' && processId) await host.terminate(processId).catch(() => {})
-    await backoff.wait()
-  }
-}
-
-async function rollBack(client: PoolClientLike, onBroken: OnBroken): Promise<void> {
-  await withDeadline(client.query('rollback'), rollbackTimeout).catch(onBroken)
+  grant: Pinnable,
+  line: Line,
+  error: unknown,
+): Promise<unknown> {
+  await line.rollBack()
+  const lost = await lossOf(host, grant, error)
+  return grant.session.isOver || !grant.session.held.has(grant.token) ? lost : error
 }

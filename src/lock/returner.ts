@@ -41,7 +41,8 @@ export class Returner {
   /** Given back, but pinned by a guard: asked again until it has moved on. */
   readonly #pinned = new Map<string, { session: Session; key: string; token: string }>()
 
-  /** One timer for all that wait for an answer. */
+  /** Releases whose callers wait for an answer, and one timer for all of them. */
+  #waiting = 0
   #patience: NodeJS.Timeout | undefined
 
   constructor(desk: Desk) {
@@ -54,6 +55,7 @@ export class Returner {
     if (session.isOver) return Promise.resolve('released')
     session.returning.add(token)
     keepAlive()
+    this.#waiting += 1
     return new Promise(resolve => {
       this.#debtsOf(session).grants.push({ key, token, since: performance.now(), resolve })
       this.#patience ??= setTimeout(() => this.#losePatience(), releasePatience).unref()
@@ -177,20 +179,21 @@ export class Returner {
     grant.resolve('released')
     grant.resolve = undefined
     letGo()
+    this.#waiting -= 1
+    if (this.#waiting > 0) return
+    clearTimeout(this.#patience)
+    this.#patience = undefined
   }
 
   /** Whoever has waited long enough goes on; what was asked for stays in the books. */
   #losePatience(): void {
     this.#patience = undefined
     const now = performance.now()
-    let waits = false
     for (const { grants } of this.#debts.values()) {
-      for (const grant of grants) {
-        if (now - grant.since >= releasePatience) this.#answer(grant)
-        else waits ||= grant.resolve !== undefined
-      }
+      for (const grant of grants) if (now - grant.since >= releasePatience) this.#answer(grant)
     }
-    if (waits) this.#patience = setTimeout(() => this.#losePatience(), releasePatience / 5).unref()
+    if (this.#waiting > 0)
+      this.#patience = setTimeout(() => this.#losePatience(), releasePatience / 5).unref()
   }
 
   #forget(session: Session, debts: Debts): void {

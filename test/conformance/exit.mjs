@@ -40,10 +40,16 @@ const ways = {
     pool: new pg.Pool({ connectionString: url }),
     listen: { connectionString: listenUrl },
   }),
-  'a query function': () => {
-    const pool = new pg.Pool({ connectionString: url, allowExitOnIdle: true })
-    return { pool: { query: (text, values) => pool.query(text, values) } }
-  },
+  'a query function': () => ({ pool: queryFunction() }),
+  'a query function, listening elsewhere': () => ({
+    pool: queryFunction(),
+    listen: { connectionString: listenUrl },
+  }),
+}
+
+function queryFunction() {
+  const pool = new pg.Pool({ connectionString: url, allowExitOnIdle: true })
+  return { query: (text, values) => pool.query(text, values) }
 }
 
 const deed = process.argv[3]

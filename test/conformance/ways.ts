@@ -21,6 +21,12 @@ function overPool(
   }
 }
 
+function overQuery(db: TestDatabase, config?: pg.PoolConfig): Way {
+  const { pool } = clientOptions(db, config)
+  const database = { query: (text: string, values?: unknown[]) => pool.query(text, values) }
+  return { options: { pool: database, schema: db.schema }, pool, opensItsOwn: false }
+}
+
 /** Every way of connecting, under the name by which a test, or a child process, asks for it. */
 export const ways = {
   'a pool': (db, config) => overPool(db, config),
@@ -34,9 +40,9 @@ export const ways = {
   }),
   'a pool, without listening': (db, config) => overPool(db, config, false),
   'a pool, listening elsewhere': (db, config) => overPool(db, config, { connectionString: listenUrl(db) }),
-  'a query function': (db, config) => {
-    const { pool } = clientOptions(db, config)
-    const database = { query: (text: string, values?: unknown[]) => pool.query(text, values) }
-    return { options: { pool: database, schema: db.schema }, pool, opensItsOwn: false }
+  'a query function': overQuery,
+  'a query function, listening elsewhere': (db, config) => {
+    const way = overQuery(db, config)
+    return { ...way, options: { ...way.options, listen: { connectionString: listenUrl(db) } } }
   },
 } satisfies Record<string, MakeWay>

@@ -62,7 +62,8 @@ const published = [
     'heartbeat',
     'invoke',
   ],
-  ...['open_session', 'raise_generation', 'release', 'schema_version', 'settle', 'tick'],
+  ...['open_session', 'pin', 'pin_again', 'raise_generation', 'release', 'schema_version', 'settle', 'tick'],
+  'transaction_status',
 ]
 
 test('a role without a grant may do nothing at all', async () => {

@@ -7,6 +7,8 @@ export interface Call {
   readonly places: readonly Place[]
   /** Of its session, as far as its process knows. */
   readonly generation: number
+  /** Of its transaction. */
+  readonly isolation: 'read committed' | 'repeatable read'
   readonly sql: string
   /** For people. */
   readonly words: string
@@ -78,15 +80,16 @@ export const heartbeat = (session: string): Call =>
 export const closeSession = (session: string): Call => call('close_session', session, [], '')
 
 /** A transaction of the user's that pins the grant, and ends with the call's commit. */
-export function guard(place: Place): Call {
+export function guard(place: Place, isolation: Call['isolation'] = 'read committed'): Call {
   return {
     function: 'assert_held',
     session: undefined,
     places: [place],
     generation: 1,
+    isolation,
     sql: `select null::uuid request, 'held' outcome, ${place.token} token, ${escapeLiteral(place.key)} key
             from assert_held(${escapeLiteral(place.key)}, ${place.token})`,
-    words: `guard ${place.key} under ${place.token}`,
+    words: `guard ${place.key} under ${place.token}${isolation === 'read committed' ? '' : ` at ${isolation}`}`,
   }
 }
 
@@ -98,6 +101,7 @@ function call(name: string, session: string, places: readonly Place[], rest: str
     session: sessionId(session),
     places,
     generation,
+    isolation: 'read committed',
     sql: `select ${columns} from ${name}('${sessionId(session)}'${rest && `, ${rest}`})`,
     words: `${session} ${words}${what.length > 0 ? ` ${what.join(' and ')}` : ''}`,
   }

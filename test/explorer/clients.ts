@@ -72,6 +72,8 @@ export class Clients {
     if (call.function === 'close_session') client.over = true
     for (const request of this.#of(call.session)) {
       const named = call.places.some(place => place.request === request.id || place.token === request.token)
+      // It has to be sent once more.
+      if (reply.answers.some(({ outcome, token }) => outcome === 'again' && token === request.token)) continue
       if (request.is === 'leaving' && (named || call.function === 'close_session')) request.is = 'gone'
     }
   }

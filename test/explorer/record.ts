@@ -41,7 +41,8 @@ export class Record {
   /** A call has come back in a transaction that is still open. */
   returned(actor: number, call: Call, reply: Reply): void {
     if (reply.error !== undefined) {
-      const expected = call.function === 'assert_held' && reply.error === 'FP003'
+      const refusals = call.isolation === 'read committed' ? ['FP003'] : ['FP003', '40001']
+      const expected = call.function === 'assert_held' && refusals.includes(reply.error)
       if (!expected) throw new Violation(`${call.words} failed: ${reply.error === '40P01' ? 'deadlock (40P01)' : reply.error}`)
       return
     }

@@ -5,7 +5,7 @@ import type { Program } from './program.ts'
 import { Record } from './record.ts'
 import type { Stage } from './stage.ts'
 import { type Finish, type State, Violation } from './state.ts'
-import { type Access, atEnd, atStart, clockMoves, Trace, whileOpen } from './trace.ts'
+import { type Access, atEnd, atStart, clockMoves, Trace, whileOpen, withSnapshot } from './trace.ts'
 
 /**
  * What comes next: an actor goes on to the next point (`step`), its backend is terminated where it stands (`kill`), or
@@ -78,7 +78,7 @@ export class Schedule {
       if (choice.act !== 'step' || choice.actor === this.#roles.length) return false
       const { at } = this.#stage.place(choice.actor)
       if (at === 'returned' || !this.#stage.stops) return false
-      if (at === 'rest' && (this.#program.clock || endsTrust(this.#role(choice.actor).call))) return false
+      if (at === 'rest' && (this.#program.clock || isNoticed(this.#role(choice.actor).call))) return false
       const [, { reads, changes }] = this.#effect(choice)
       return at === 'rest' || reads.length + changes.length === 0
     })
@@ -126,7 +126,7 @@ export class Schedule {
     if (actor === this.#roles.length) return [`clock ${this.#clockSteps}`, clockMoves]
     const role = this.#role(actor)
     const place = this.#stage.place(actor)
-    if (place.at === 'rest') return [`call ${role.calls}`, this.#atOnce(role) ?? atStart]
+    if (place.at === 'rest') return [`call ${role.calls}`, this.#atOnce(role) ?? atBeginning(role.call)]
     if (place.at === 'gate' && act === 'step') return [`point ${place.point}`, whileOpen(this.#reach(place.point))]
     return [act, atEnd(role.touched)]
   }
@@ -296,8 +296,12 @@ function start(script: Script): Role {
   return { script, call, sentAt: 0, calls: 0, touched: nothing, over: first.done === true }
 }
 
-// Its sending is itself an event: from then on the process does not count on what it held.
-const endsTrust = (call: Call | undefined) => call !== undefined && ['release', 'cancel', 'close_session'].includes(call.function)
+const atBeginning = (call: Call | undefined) => (call?.isolation === 'repeatable read' ? withSnapshot : atStart)
+
+// That it gives something up is itself an event: from its sending on the process does not count on what it held.
+const isNoticed = (call: Call | undefined) =>
+  call !== undefined &&
+  (['release', 'cancel', 'close_session'].includes(call.function) || call.isolation !== 'read committed')
 
 function inCycle(stuck: ReadonlySet<number>, blockers: (actor: number) => readonly number[]): boolean {
   for (const actor of stuck) {

@@ -52,7 +52,7 @@ export class Stage {
   async begin(actor: number, call: Call): Promise<void> {
     const backend = this.#backend(actor)
     backend.place = { at: 'moving' }
-    backend.client.query(`begin; ${call.sql}`).then(
+    backend.client.query(`begin isolation level ${call.isolation}; ${call.sql}`).then(
       results => backend.arrive({ at: 'returned', reply: replyOf(results as unknown as pg.QueryResult[]) }),
       error => backend.fail(error),
     )

@@ -1,9 +1,12 @@
-import type { Footprint } from './instrument/footprint.ts'
+import { type Footprint, tables } from './instrument/footprint.ts'
 
 export interface Access {
   readonly reads: readonly string[]
   readonly changes: readonly string[]
 }
+
+const data = (table: string) => `${table}.data`
+const rows = (table: string) => `${table}.rows`
 
 /**
  * The history of a schedule up to the order of steps that do not touch the same things. Two schedules with the same key
@@ -83,8 +86,8 @@ export function atEnd(whole: Footprint): Access {
   return { reads, changes }
 }
 
+/** What a call touches when it is sent; with a snapshot for the whole transaction, all that is committed. */
 export const atStart: Access = { reads: ['clock'], changes: [] }
+export const withSnapshot: Access = { reads: ['clock', ...tables.map(data)], changes: [] }
 export const clockMoves: Access = { reads: [], changes: ['clock'] }
 
-const data = (table: string) => `${table}.data`
-const rows = (table: string) => `${table}.rows`

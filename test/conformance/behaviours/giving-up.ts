@@ -103,7 +103,9 @@ export function givingUp(stage: Stage): void {
   })
 
   test('no timer is left of an acquire, however it ended', async () => {
-    const timers = timersOf('/src/lock/request.ts', '/src/lock/returner.ts', '/src/fencepost.ts')
+    const timers = timersOf('/request.ts', '/line.ts', '/asker.ts', '/fencepost.ts')
+    // One for all releases of a client.
+    const perClient = timersOf('/returner.ts')
     const [one, other] = [stage.client(), stage.client()]
     const lock = await one.acquire('k', { timeout: '1m' })
     await expect(other.acquire('k', { timeout: 20 })).rejects.toThrow(LockTimeoutError)
@@ -114,5 +116,6 @@ export function givingUp(stage: Stage): void {
     await expect(aborted).rejects.toThrow(AbortedError)
     await lock.release()
     expect(await timers.alive()).toEqual([])
+    expect((await perClient.alive()).length).toBeLessThanOrEqual(2)
   })
 }

@@ -22,7 +22,7 @@ export interface Footprint {
   readonly counts: boolean
 }
 
-const tables = ['cluster', 'canary', 'reaper', 'sessions', 'locks', 'waiters', 'fences']
+export const tables: readonly string[] = ['cluster', 'canary', 'reaper', 'sessions', 'locks', 'waiters', 'fences']
 
 export const nothing: Footprint = {
   sees: new Set(),

@@ -26,7 +26,7 @@ export const innerPoints: readonly InnerPoint[] = [
   { function: 'heartbeat', name: 'session found', in: 'where s.id = heartbeat.session' },
   { function: 'raise_generation', name: 'session found', in: 'set generation = raise_generation.generation + 1 where s.id' },
   { function: 'close_session', name: 'session found', in: 'generation = s.generation + 1 where s.id' },
-  { function: 'assert_held', name: 'row found', in: 'where l.key = assert_held.key' },
+  { function: 'pin', name: 'row found', in: 'perform from locks l where l.key = pin.key' },
 ]
 
 /** Where a token is drawn before its row is there: the gate stands between the two. */
@@ -55,6 +55,7 @@ export const explored: readonly string[] = [
   'take',
   'lock_rows',
   'assert_held',
+  'pin',
 ]
 
 /** What they call, and the explorer takes as one with the statement that calls it. */
@@ -105,5 +106,5 @@ export const required: readonly string[] = [
   'release: with deleted',
   'cancel: delete from waiters',
   'heartbeat: session found',
-  'assert_held: row found',
+  'pin: row found',
 ]

@@ -1,6 +1,6 @@
-import { acquire, at, cancel, closeSession, release, tick, token } from '../calls.ts'
+import { acquire, at, cancel, closeSession, tick, token } from '../calls.ts'
 import type { Program } from '../program.ts'
-import { inTurn } from './scripts.ts'
+import { inTurn, letGo } from './scripts.ts'
 
 const sessions = { S1: 60, S2: 60, S3: 60 }
 const held = [acquire('S1', [at('a', 'r11'), at('b', 'r12')])]
@@ -23,7 +23,7 @@ export const batches: readonly Program[] = [
     quiet: ['sessions'],
     before: held,
     actors: [
-      { name: 'A', script: () => inTurn(release('S1', token('a', 101), token('b', 102))) },
+      { name: 'A', script: () => letGo('S1', token('a', 101), token('b', 102)) },
       { name: 'B', script: () => inTurn(both('S2', 2)) },
     ],
   },
@@ -33,7 +33,7 @@ export const batches: readonly Program[] = [
     quiet: ['sessions'],
     before: [...held, both('S2', 2)],
     actors: [
-      { name: 'A', script: () => inTurn(release('S1', token('b', 102), token('a', 101))) },
+      { name: 'A', script: () => letGo('S1', token('b', 102), token('a', 101)) },
       { name: 'B', script: () => inTurn(cancel('S2', at('b', 'r22'), at('a', 'r21'))) },
     ],
   },
@@ -44,8 +44,8 @@ export const batches: readonly Program[] = [
     before: [acquire('S1', [at('a', 'r11')]), acquire('S2', [at('b', 'r22')])],
     actors: [
       { name: 'A', script: () => inTurn(both('S3', 3)) },
-      { name: 'B', script: () => inTurn(release('S1', token('a', 101))) },
-      { name: 'C', script: () => inTurn(release('S2', token('b', 102))) },
+      { name: 'B', script: () => letGo('S1', token('a', 101)) },
+      { name: 'C', script: () => letGo('S2', token('b', 102)) },
     ],
   },
   {

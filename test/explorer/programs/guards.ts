@@ -5,6 +5,7 @@ import { inTurn, letGo } from './scripts.ts'
 const held = [acquire('S1', [at('k', 'r11')])]
 const queued = [...held, acquire('S2', [at('k', 'r21')])]
 const pin = () => inTurn(guard(token('k', 101)))
+const pinAtSnapshot = () => inTurn(guard(token('k', 101), 'repeatable read'))
 
 /** A transaction of the holder's that pins the grant, while it is given up, taken or wanted. */
 export const guards: readonly Program[] = [
@@ -16,7 +17,7 @@ export const guards: readonly Program[] = [
     before: queued,
     actors: [
       { name: 'the guard', script: pin },
-      { name: 'A', script: () => letGo('S1', 'k', 101) },
+      { name: 'A', script: () => letGo('S1', token('k', 101)) },
       { name: 'B', script: () => inTurn(tick('S2', at('k', 'r21'))) },
     ],
   },
@@ -28,8 +29,19 @@ export const guards: readonly Program[] = [
     before: held,
     actors: [
       { name: 'the guard', script: pin },
-      { name: 'A', script: () => letGo('S1', 'k', 101) },
+      { name: 'A', script: () => letGo('S1', token('k', 101)) },
       { name: 'B', script: () => inTurn(acquire('S2', [at('k', 'r21')])) },
+    ],
+  },
+  {
+    name: 'a guard at a snapshot meets a release that hands over',
+    sessions: { S1: 60, S2: 60 },
+    key: 'k',
+    quiet: ['sessions'],
+    before: queued,
+    actors: [
+      { name: 'the guard', script: pinAtSnapshot },
+      { name: 'A', script: () => letGo('S1', token('k', 101)) },
     ],
   },
   {
@@ -39,9 +51,9 @@ export const guards: readonly Program[] = [
     quiet: ['sessions'],
     before: held,
     actors: [
-      { name: 'the guard', script: pin },
+      { name: 'the guard', script: pinAtSnapshot },
       { name: 'B', script: () => inTurn(acquire('S2', [at('k', 'r21')])) },
-      { name: 'A', script: () => letGo('S1', 'k', 101) },
+      { name: 'A', script: () => letGo('S1', token('k', 101)) },
       { name: 'another guard', script: pin },
     ],
   },

@@ -25,7 +25,7 @@ export const lines: readonly Program[] = [
     quiet: ['sessions'],
     before: held,
     actors: [
-      { name: 'A', script: () => letGo('S1', 'k', 101) },
+      { name: 'A', script: () => letGo('S1', token('k', 101)) },
       { name: 'B', script: () => takeAndRelease('S2', 'k', 'r21') },
     ],
   },
@@ -36,7 +36,7 @@ export const lines: readonly Program[] = [
     quiet: ['sessions'],
     before: held,
     actors: [
-      { name: 'A', script: () => letGo('S1', 'k', 101) },
+      { name: 'A', script: () => letGo('S1', token('k', 101)) },
       { name: 'B', script: () => takeAndRelease('S2', 'k', 'r21') },
       { name: 'C', script: () => takeAndRelease('S3', 'k', 'r31') },
     ],
@@ -48,7 +48,7 @@ export const lines: readonly Program[] = [
     quiet: ['sessions'],
     before: held,
     actors: [
-      { name: 'A', script: () => letGo('S1', 'k', 101) },
+      { name: 'A', script: () => letGo('S1', token('k', 101)) },
       { name: 'B', script: () => inTurn(acquire('S2', [at('k', 'r21')], { wait: false })) },
       { name: 'C', script: () => inTurn(acquire('S3', [at('k', 'r31')])) },
     ],
@@ -60,7 +60,7 @@ export const lines: readonly Program[] = [
     quiet: ['sessions'],
     before: queued,
     actors: [
-      { name: 'A', script: () => letGo('S1', 'k', 101) },
+      { name: 'A', script: () => letGo('S1', token('k', 101)) },
       { name: 'B', script: () => inTurn(cancel('S2', at('k', 'r21'))) },
     ],
   },
@@ -71,7 +71,7 @@ export const lines: readonly Program[] = [
     quiet: ['sessions'],
     before: queued,
     actors: [
-      { name: 'A', script: () => letGo('S1', 'k', 101) },
+      { name: 'A', script: () => letGo('S1', token('k', 101)) },
       { name: 'B', script: () => inTurn(cancel('S2', at('k', 'r21'))) },
       { name: 'C', script: () => takeAndRelease('S3', 'k', 'r31') },
     ],
@@ -85,7 +85,7 @@ export const lines: readonly Program[] = [
     actors: [
       { name: 'A', script: () => inTurn(cancel('S2', at('k', 'r21'))) },
       { name: 'B', script: () => inTurn(acquire('S3', [at('k', 'r31')])) },
-      { name: 'C', script: () => letGo('S1', 'k', 101) },
+      { name: 'C', script: () => letGo('S1', token('k', 101)) },
     ],
   },
   {
@@ -95,7 +95,7 @@ export const lines: readonly Program[] = [
     quiet: ['sessions'],
     before: held,
     actors: [
-      { name: 'A', script: () => letGo('S1', 'k', 101) },
+      { name: 'A', script: () => letGo('S1', token('k', 101)) },
       { name: 'B', script: () => inTurn(acquire('S2', [at('k', 'r21')]), acquire('S2', [at('k', 'r21')]), cancel('S2', at('k', 'r21'))) },
     ],
   },
@@ -118,7 +118,7 @@ export const lines: readonly Program[] = [
     quiet: ['sessions'],
     before: [...queued, acquire('S3', [at('k', 'r31')])],
     actors: [
-      { name: 'A', script: () => letGo('S1', 'k', 101) },
+      { name: 'A', script: () => letGo('S1', token('k', 101)) },
       { name: 'B', script: () => inTurn(tick('S2', at('k', 'r21'))) },
       { name: 'C', script: () => inTurn(tick('S3', at('k', 'r31'))) },
     ],
@@ -128,7 +128,7 @@ export const lines: readonly Program[] = [
     sessions,
     before: held,
     actors: [
-      { name: 'A', script: () => letGo('S1', 'k', 101), killed: false },
+      { name: 'A', script: () => letGo('S1', token('k', 101)), killed: false },
       { name: 'B', script: () => inTurn(acquire('S2', [at('k', 'r21')])), killed: () => settle('S2', 'k', 'r21') },
     ],
   },
@@ -138,7 +138,7 @@ export const lines: readonly Program[] = [
     before: held,
     onTheWay: [acquire('S2', [at('k', 'r21')])],
     actors: [
-      { name: 'A', script: () => letGo('S1', 'k', 101), killed: false },
+      { name: 'A', script: () => letGo('S1', token('k', 101)), killed: false },
       { name: 'the late call', script: () => inTurn(acquire('S2', [at('k', 'r21')])), killed: false },
       { name: 'its client', script: () => settle('S2', 'k', 'r21'), killed: false },
     ],

@@ -1,27 +1,28 @@
-import { acquire, at, type Call, cancel, raiseGeneration, release, type Script, tick, token } from '../calls.ts'
+import { acquire, at, type Call, cancel, type Place, raiseGeneration, release, type Script, token } from '../calls.ts'
 
 /** These calls, whatever they answer. */
 export function* inTurn(...calls: readonly Call[]): Script {
   for (const call of calls) yield call
 }
 
-/** Takes a key, once more if it is told `again`; looks once if it has to wait; lets go of what it was granted. */
+/** Takes a key, once more if it is told `again`, and lets go of it if it was granted at once. */
 export function* takeAndRelease(session: string, key: string, request: string): Script {
   const place = at(key, request)
   for (let attempt = 0; attempt < 2; attempt++) {
-    let { answers } = yield acquire(session, [place])
-    if (own(answers, place.request)?.outcome === 'queued') answers = (yield tick(session, place)).answers
+    const { answers } = yield acquire(session, [place])
     const granted = own(answers, place.request)
-    if (granted?.outcome === 'granted' && granted.token !== null) return yield* letGo(session, key, granted.token)
+    if (granted?.outcome === 'granted' && granted.token !== null) return yield* letGo(session, token(key, granted.token))
     if (granted?.outcome !== 'again') return
   }
 }
 
-/** Lets go, once more if it is told `again`. */
-export function* letGo(session: string, key: string, number: number): Script {
-  for (let attempt = 0; attempt < 2; attempt++) {
-    const { answers } = yield release(session, token(key, number))
-    if (answers[0]?.outcome !== 'again') return
+/** Lets go of one key or several, and once more of those that it is told to try `again`. */
+export function* letGo(session: string, ...places: readonly Place[]): Script {
+  let rest = places
+  for (let attempt = 0; attempt < 2 && rest.length > 0; attempt++) {
+    const { answers } = yield release(session, ...rest)
+    const again = answers.filter(({ outcome }) => outcome === 'again')
+    rest = rest.filter(place => again.some(answer => answer.token === place.token))
   }
 }
 

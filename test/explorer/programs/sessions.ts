@@ -1,4 +1,4 @@
-import { acquire, at, closeSession, heartbeat, raiseGeneration, tick } from '../calls.ts'
+import { acquire, at, closeSession, heartbeat, raiseGeneration, tick, token } from '../calls.ts'
 import type { Program } from '../program.ts'
 import { inTurn, letGo, takeAndRelease } from './scripts.ts'
 
@@ -52,7 +52,7 @@ export const sessions: readonly Program[] = [
     clock: [11],
     before: [...queued, acquire('S3', [at('k', 'r31')])],
     actors: [
-      { name: 'A', script: () => letGo('S1', 'k', 101) },
+      { name: 'A', script: () => letGo('S1', token('k', 101)) },
       { name: 'B', script: () => inTurn(tick('S3', at('k', 'r31'))) },
     ],
   },
@@ -61,7 +61,7 @@ export const sessions: readonly Program[] = [
     sessions: { S1: 60, S2: 60, S3: 60 },
     before: [...queued, acquire('S3', [at('k', 'r31')])],
     actors: [
-      { name: 'A', script: () => letGo('S1', 'k', 101) },
+      { name: 'A', script: () => letGo('S1', token('k', 101)) },
       { name: 'B', script: () => inTurn(closeSession('S2')) },
     ],
   },
@@ -70,7 +70,7 @@ export const sessions: readonly Program[] = [
     sessions: { S1: 60, S2: 60, S3: 60 },
     before: queued,
     actors: [
-      { name: 'A', script: () => letGo('S1', 'k', 101) },
+      { name: 'A', script: () => letGo('S1', token('k', 101)) },
       { name: 'B', script: () => inTurn(closeSession('S2')) },
       { name: 'C', script: () => inTurn(acquire('S3', [at('k', 'r31')])) },
     ],
@@ -80,7 +80,7 @@ export const sessions: readonly Program[] = [
     sessions: { S1: 60, S2: 60 },
     before: queued,
     actors: [
-      { name: 'A', script: () => letGo('S1', 'k', 101) },
+      { name: 'A', script: () => letGo('S1', token('k', 101)) },
       { name: 'B', script: () => inTurn(raiseGeneration('S2', 1)), killed: false },
     ],
   },
@@ -126,7 +126,7 @@ export const sessions: readonly Program[] = [
     clock: [11],
     before: queued,
     actors: [
-      { name: 'A', script: () => letGo('S1', 'k', 101) },
+      { name: 'A', script: () => letGo('S1', token('k', 101)) },
       { name: 'B', script: () => inTurn(heartbeat('S2'), tick('S2', at('k', 'r21'))) },
     ],
   },

@@ -43,10 +43,10 @@ export async function hook(
       ${after}
       ${isSet ? '' : 'return answer_to_give;'}
     end $body$`)
-  return async () => {
+  return stage.atEnd(async () => {
     await stage.sql(`drop function $schema.${name}`)
     await stage.sql(`alter function as_installed.${name} set schema $schema`)
-  }
+  })
 }
 
 const quoted = (schema: string) => `"${schema.replaceAll('"', '""')}"`
@@ -61,7 +61,7 @@ export const stopAtGateIfTold = `if current_setting('test.stops', true) = 'on' t
 export async function shutGate(stage: Stage): Promise<() => Promise<void>> {
   const keeper = await stage.actor('gatekeeper', null)
   await keeper.sql('select pg_advisory_lock(7007)')
-  return () => keeper.end()
+  return stage.atEnd(() => keeper.end())
 }
 
 /** How many backends stand at the shut gate. */

@@ -18,6 +18,7 @@ export class Stage {
   readonly db: TestDatabase
   readonly #schema: string
   readonly #actors: Actor[] = []
+  readonly #undoings: (() => Promise<void>)[] = []
   #keys = 0
 
   private constructor(db: TestDatabase) {
@@ -101,8 +102,25 @@ export class Stage {
     )
   }
 
+  /** Has it done at the end of the test at the latest; the answer does it before, and only once. */
+  atEnd(undo: () => Promise<void>): () => Promise<void> {
+    let done: Promise<void> | undefined
+    const once = () => {
+      done ??= undo()
+      return done
+    }
+    this.#undoings.push(once)
+    return once
+  }
+
+  /** Does all that was left for the end of the test, the last first. */
+  async undo(): Promise<void> {
+    for (const undo of this.#undoings.splice(0).reverse()) await undo()
+  }
+
   /** Ends the test's actors and their sessions, and answers what is left in the database then. */
   async clear(): Promise<Omit<Leftovers, 'backends'>> {
+    await this.undo()
     for (const actor of this.#actors) await actor.end()
     // A backend learns late that its client is gone: what it holds would make us wait, or be skipped.
     await this.sql(

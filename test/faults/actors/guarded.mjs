@@ -1,0 +1,32 @@
+import { sleep } from '../history.mjs'
+import { giveBack, probe, take, work } from './section.mjs'
+import { write } from './write.mjs'
+
+/** Writes in the same database, each pinned to its grant by `assert_held`. */
+export const guarded = {
+  name: 'guarded',
+  copies: 4,
+  plants: ['no-guard', 'token-not-compared', 'handover-without-key-update', 'newcomer-overtakes', 'wake-up-lost'],
+  async start(ctx) {
+    while (ctx.running) await section(ctx)
+  },
+}
+
+async function section(ctx) {
+  const { random } = ctx
+  const key = `guarded:${random.pick([1, 2, 3, 4])}`
+  const held = await take(ctx, key)
+  if (!held) return sleep(random.between(5, 50))
+  probe(ctx, held)
+  const kind = random.next()
+  if (kind < 0.04) await work(ctx, held, random.between(300, 1_500))
+  // As a program does that does not look at its handle: nothing but the guard stands between it and the data.
+  await write(ctx, 'guard', held, random.chance(0.1) ? random.between(0, 30) : 0)
+  probe(ctx, held)
+  if (kind > 0.85) {
+    // A write that races with the release, and one that comes after it.
+    await Promise.all([giveBack(ctx, held), write(ctx, 'guard', held)])
+    if (kind > 0.95) await sleep(random.between(0, 20)).then(() => write(ctx, 'guard', held))
+  } else await giveBack(ctx, held)
+  await sleep(random.between(0, 10))
+}

@@ -1,0 +1,11 @@
+import { byHand } from './by-hand.mjs'
+import { fenced } from './fenced.mjs'
+import { guarded } from './guarded.mjs'
+import { tries } from './tries.mjs'
+
+/**
+ * What runs in every worker, each in so many copies. Later kinds of lock add theirs here.
+ *
+ * @type {{ name: string, copies: number, plants: string[], start(context: any): Promise<void> }[]}
+ */
+export const actors = [guarded, fenced, tries, byHand]

@@ -1,0 +1,54 @@
+import { now, sleep } from '../history.mjs'
+
+/** Asks for a key and records it. Undefined: it was not to be had. */
+export async function take(ctx, key, options = {}, way = 'acquire') {
+  const id = ctx.id()
+  ctx.log('acquire', 'invoke', id, { key, way })
+  try {
+    const lock = await ctx.fp[way](key, { ...options, label: id })
+    if (lock === null) {
+      ctx.log('acquire', 'fail', id, { key, code: 'busy' })
+      return undefined
+    }
+    // Taken from the handle as it was answered: a gate may say no already.
+    const held = { id, key, lock, token: tokenOf(lock) }
+    ctx.log('acquire', 'ok', id, { key, token: held.token })
+    return held
+  } catch (error) {
+    ctx.log('acquire', 'fail', id, { key, code: error.code ?? String(error) })
+    return undefined
+  }
+}
+
+/** The token of a handle, also of one that is lost by now: a stale write needs it. */
+function tokenOf(lock) {
+  return /token: (\d+)n/.exec(inspectText(lock))?.[1]
+}
+
+function inspectText(lock) {
+  return lock[Symbol.for('nodejs.util.inspect.custom')]()
+}
+
+/** Asks a handle whether it is held. The moment recorded lies before the question. */
+export function probe(ctx, held) {
+  const t = now()
+  const { state } = held.lock
+  if (state === 'suspended') ctx.counts.suspended++
+  ctx.log('state', 'ok', held.id, { key: held.key, token: held.token, state, asked: t, reason: held.lock.lossReason })
+  return state === 'held' || state === 'degraded'
+}
+
+/** Works under it for so long, and asks whether it is still held now and then. */
+export async function work(ctx, held, ms) {
+  const until = now() + ms
+  while (now() < until) {
+    await sleep(Math.min(until - now(), 40))
+    if (!probe(ctx, held)) return
+  }
+}
+
+export async function giveBack(ctx, held) {
+  ctx.log('release', 'invoke', held.id, { key: held.key, token: held.token })
+  const outcome = await held.lock.release()
+  ctx.log('release', 'ok', held.id, { key: held.key, token: held.token, outcome })
+}

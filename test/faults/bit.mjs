@@ -1,0 +1,41 @@
+import { clientFaults } from './faults/client-faults.mjs'
+import { serverFaults } from './faults/server-faults.mjs'
+
+/** Effects that any profile with faults is to have, whichever fault brought them about. */
+const always = ['staleWritesRefused', 'expiredUnderLiveHolder', 'handedOver', 'newIncarnations']
+
+/**
+ * Counts what the faults did, not that they were tried.
+ *
+ * @param {any} run what the checker gets
+ * @param {Record<string, number>} noted by the faults and the processes themselves
+ * @param {readonly string[]} faults of the profile
+ * @returns {Record<string, number>} by effect; those that the profile is to have, also where they never came about
+ */
+export function bites(run, noted, faults) {
+  const { events, journal, final } = run
+  const count = (list, test) => list.filter(test).length
+  const killed = new Set(events.filter(e => e.op === 'process' && e.phase === 'fail').map(e => e.process))
+  const owner = entry => String(entry.label).split(' ')[0] ?? ''
+  const there = new Set(final?.ledger.map(row => row.id))
+  const died = journal.filter(entry => entry.event === 'died' && entry.detail.expired === true)
+  const lost = reason => new Set(events.filter(e => e.op === 'state' && e.state === 'lost' && e.reason === reason).map(e => e.id)).size
+  const seen = {
+    ...noted,
+    expiredUnderLiveHolder: count(died, e => Number(e.detail.holds) > 0 && !killed.has(owner(e))),
+    killedHolderExpired: count(died, e => Number(e.detail.holds) > 0 && killed.has(owner(e))),
+    lostByStall: lost('expired'),
+    unreachable: lost('unreachable'),
+    staleWritesRefused: count(events, e => e.op === 'write' && /^FP00[23]$/.test(e.code ?? '')),
+    unknownWriteFound: count(events, e => e.op === 'write' && e.phase === 'unknown' && there.has(e.id)),
+    handedOver: count(journal, e => e.event === 'granted' && e.detail.by === 'hand-over'),
+    newIncarnations: count(journal, e => e.event === 'incarnation'),
+    crashRecoveries: count(journal, e => e.event === 'incarnation' && e.detail.restarted === false),
+    restarts: count(journal, e => e.event === 'incarnation' && e.detail.restarted === true && e.detail.timeline === 0),
+    promotions: count(journal, e => e.event === 'incarnation' && Number(e.detail.timeline) > 0),
+    graces: count(journal, e => e.event === 'graced'),
+  }
+  const wanted = [...clientFaults, ...serverFaults].filter(fault => faults.includes(fault.name)).map(fault => fault.bite)
+  const all = faults.length > 5 ? [...wanted, ...always] : wanted
+  return Object.fromEntries([...new Set(all)].map(name => [name, seen[name] ?? 0]))
+}

@@ -1,0 +1,156 @@
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { strike } from './faults/schedule.mjs'
+import { now, readHistory, readLines, recorder, sleep } from './history.mjs'
+import { load } from './load.mjs'
+import { Cluster } from './server/cluster.mjs'
+import { leftovers, tables } from './server/record.mjs'
+
+const { startProxy } = await load('../support/proxy.ts')
+const { Child } = await load('../support/child.ts')
+const script = new URL('worker/main.mjs', import.meta.url)
+const keys = ['guarded:1', 'guarded:2', 'guarded:3', 'guarded:4', 'fenced:1', 'fenced:2', 'fenced:3']
+
+/** One run: servers, workers, faults, and the record of it in a folder. */
+export class Campaign {
+  cluster = new Cluster()
+  /** @type {any[]} */
+  workers = []
+  /** @type {Record<string, number>} */
+  noted = { connectionsCut: 0, repliesDropped: 0, notificationsDropped: 0, poolTimeouts: 0, suspended: 0 }
+  /** Whether the record outlives the run: something was found in it. */
+  keeps = false
+  #gone = []
+
+  /** @param {{ seed: string, folder: string, workers: number, pair: boolean, plant?: any, actors?: string[] }} options */
+  constructor(options) {
+    this.options = options
+    mkdirSync(options.folder, { recursive: true })
+    this.log = recorder(options.folder, 'campaign')
+  }
+
+  async start() {
+    const { pair, plant, workers } = this.options
+    await this.cluster.start({ pair: pair && !plant })
+    await this.cluster.query('insert into data.counters select unnest($1::text[])', [keys])
+    for (const change of plant?.sql ?? []) await change(this.cluster)
+    await Promise.all(Array.from({ length: workers }, (_, i) => this.#hire(`w${i + 1}`)))
+  }
+
+  /** Traffic under faults for so long; then calm, in which everybody is served, and leaves. */
+  async run({ seconds, faults, counts, stopEarly = async () => false }) {
+    const began = now()
+    const until = began + seconds * 1_000
+    const striking = strike(this, { names: faults, seed: this.options.seed, until, counts })
+    while (now() < until && !(await stopEarly())) await sleep(Math.min(until - now(), 4_000))
+    this.seconds = (now() - began) / 1_000
+    if (now() < until) return
+    await striking
+    this.seconds = (now() - began) / 1_000
+  }
+
+  async calm() {
+    for (const worker of this.workers) worker.proxy.release()
+    await this.serverAnswers()
+    this.log('calm', 'ok', 'calm')
+    await sleep(3_000)
+    for (const worker of this.workers) worker.child.send('finish')
+    await Promise.all(this.workers.map(worker => this.#farewell(worker)))
+    for (const worker of [...this.workers, ...this.#gone]) this.#count(worker)
+    await sleep(300)
+    return { ...(await tables(this.cluster)), leftovers: await leftovers(this.cluster) }
+  }
+
+  /** What is known so far, as the checker takes it. */
+  async record(final) {
+    const journal = await this.cluster.query('select * from audit.journal order by seq')
+    const entries = journal.map(row => ({ ...row, seq: Number(row.seq) }))
+    return { events: readHistory(this.options.folder), journal: entries, final }
+  }
+
+  save(run) {
+    const write = (name, lines) =>
+      writeFileSync(join(this.options.folder, name), `${lines.map(line => JSON.stringify(line)).join('\n')}\n`)
+    write('journal.jsonl', run.journal)
+    writeFileSync(join(this.options.folder, 'final.json'), JSON.stringify(run.final))
+  }
+
+  bitten(effect, times = 1) {
+    this.noted[effect] = (this.noted[effect] ?? 0) + times
+  }
+
+  async serverAnswers() {
+    for (let i = 0; i < 300 && !(await this.cluster.answers()); i++) await sleep(50)
+  }
+
+  /** Another process in the place of one that was killed. */
+  async respawn(worker) {
+    this.log('process', 'fail', worker.name)
+    // The kill is written in the name of the killed, too, for whoever reads only that.
+    recorder(this.options.folder, worker.name)('process', 'fail', `${worker.name}-killed`)
+    this.workers = this.workers.filter(one => one !== worker)
+    this.#gone.push(worker)
+    const [first, life = '1'] = worker.name.split('.')
+    await this.#hire(`${first}.${Number(life) + 1}`)
+  }
+
+  async end() {
+    for (const worker of [...this.workers, ...this.#gone]) {
+      await worker.child.kill()
+      await worker.proxy.close()
+    }
+    try {
+      writeFileSync(join(this.options.folder, 'server.log'), readFileSync(this.cluster.primary.logFile))
+    } catch {
+      // It never came up.
+    }
+    await this.cluster.end()
+  }
+
+  /** Deadlocks and broken assertions that the server has logged. */
+  serverComplaints() {
+    const text = readFileSync(this.cluster.primary.logFile, 'utf8')
+    return text.split('\n').filter(line => /deadlock detected|PANIC|TRAP|tuple concurrently updated/.test(line))
+  }
+
+  async #hire(name) {
+    const { seed, folder, plant, actors } = this.options
+    const direct = new URL(this.cluster.url)
+    direct.port = String(this.cluster.port)
+    const proxy = await startProxy(direct.href)
+    const args = { name, seed, folder, url: proxy.url(direct.href), listens: !name.startsWith('w4'), only: actors }
+    const env = plant?.client
+      ? {
+          NODE_OPTIONS: `--import ${new URL('plants/hook.mjs', import.meta.url).href}`,
+          FENCEPOST_FAULTS_PLANT: plant.name,
+        }
+      : {}
+    const child = new Child(script, { args: [JSON.stringify(args)], env })
+    const worker = { name, child, proxy }
+    await child.message('ready', { within: 20_000 })
+    this.workers.push(worker)
+    return worker
+  }
+
+  async #farewell(worker) {
+    try {
+      const { poolTimeouts, suspended, dropped } = await worker.child.message('finished', { within: 20_000 })
+      this.bitten('poolTimeouts', poolTimeouts)
+      this.bitten('suspended', suspended)
+      this.bitten('notificationsDropped', dropped)
+    } catch (error) {
+      this.log('farewell', 'fail', worker.name, { message: String(error.message) })
+    }
+  }
+
+  #count({ proxy }) {
+    this.bitten('connectionsCut', proxy.counters.cut)
+    this.bitten('repliesDropped', proxy.counters.repliesDropped)
+  }
+}
+
+/** A run that was saved. */
+export function saved(folder) {
+  const final = JSON.parse(readFileSync(join(folder, 'final.json'), 'utf8'))
+  return { events: readHistory(folder), journal: readLines(join(folder, 'journal.jsonl')), final: final ?? undefined }
+}

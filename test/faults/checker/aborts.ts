@@ -1,0 +1,46 @@
+import { type Event, grain, type Rule, type Run, type Violation } from './history.ts'
+
+/** How long before an answer a fault still excuses what it left: Fencepost waits 5 s for a confirmation. */
+const excuse = 7_000
+
+/**
+ * P10: once a caller has been told that its acquire was given up, its ticket is gone. Judged where no fault was about,
+ * since while the database cannot be reached nothing more is promised than that it ends with the session.
+ */
+export const abortsClean: Rule = run => {
+  const found: Violation[] = []
+  const tickets = new Map<string, { session: string | null; gone: number }>()
+  for (const { event, label, session, at } of run.journal) {
+    if (label === null) continue
+    if (event === 'ticket') tickets.set(label, { session, gone: Number.POSITIVE_INFINITY })
+    const ticket = tickets.get(label)
+    if (ticket && event === 'unticket') ticket.gone = at
+  }
+  const end = run.journal.at(-1)?.at ?? 0
+  const disturbed = disturbances(run)
+  for (const event of run.events) {
+    const { op, phase, id, key, t, code, process } = event
+    if (op !== 'acquire' || phase !== 'fail' || (code !== 'timed_out' && code !== 'aborted')) continue
+    const ticket = tickets.get(id)
+    // The end of a record that is still growing says nothing.
+    if (!ticket || ticket.gone <= t + 2 * grain || t > end - 1_000 || disturbed(event)) continue
+    const left = Number.isFinite(ticket.gone) ? `${(ticket.gone - t).toFixed(0)} ms longer` : 'for ever'
+    found.push({ rule: 'abort-clean', key, at: t, story: `${process} was told ${code} for ${id}, whose ticket stayed ${left}` })
+  }
+  return found
+}
+
+function disturbances(run: Run): (event: Event) => boolean {
+  const faults = new Map<string, { from: number; until: number; target: string | undefined }>()
+  for (const { op, phase, id, t, target } of run.events) {
+    if (op !== 'fault') continue
+    if (phase === 'invoke') faults.set(id, { from: t, until: Number.POSITIVE_INFINITY, target })
+    else {
+      const fault = faults.get(id)
+      if (fault) fault.until = t
+    }
+  }
+  const list = [...faults.values()]
+  return ({ t, process }) =>
+    list.some(({ from, until, target }) => from < t && until > t - excuse && (target === undefined || target === process))
+}

@@ -1,0 +1,34 @@
+import { abortsClean } from './aborts.ts'
+import { beliefs, toldFirst } from './beliefs.ts'
+import { nobodyForgotten, nothingLeft, nothingUnhandled } from './end.ts'
+import { deadStaysDead, endedRightly } from './grants.ts'
+import type { Rule, Run, Violation } from './history.ts'
+import { baseRises, graceKept, incarnationSeen } from './incarnations.ts'
+import { inLine } from './line.ts'
+import { tokensRise, tokensRiseForClients } from './tokens.ts'
+import { fenceExact, guardExact, writesKept } from './writes.ts'
+
+const rules: readonly Rule[] = [
+  beliefs,
+  toldFirst,
+  tokensRise,
+  tokensRiseForClients,
+  inLine,
+  endedRightly,
+  deadStaysDead,
+  guardExact,
+  fenceExact,
+  writesKept,
+  abortsClean,
+  baseRises,
+  incarnationSeen,
+  graceKept,
+  nobodyForgotten,
+  nothingLeft,
+  nothingUnhandled,
+]
+
+/** What a run breaks, by time. */
+export function check(run: Run): Violation[] {
+  return rules.flatMap(rule => rule(run)).sort((a, b) => a.at - b.at)
+}

@@ -1,0 +1,57 @@
+import { now, sleep } from '../history.mjs'
+import { Random } from '../random.mjs'
+import { clientFaults } from './client-faults.mjs'
+import { serverFaults } from './server-faults.mjs'
+
+/**
+ * Strikes with the named faults in an order that the seed decides, in two lanes at once, one for clients and one for
+ * the server, until `until`. Each lane goes through its whole list before it repeats any; between two there is calm.
+ *
+ * @param {any} campaign
+ * @param {{ names: readonly string[], seed: string, until: number, counts: Record<string, number> }} plan
+ */
+export async function strike(campaign, plan) {
+  const among = list => list.filter(fault => plan.names.includes(fault.name) && (!fault.pair || campaign.cluster.standby))
+  await Promise.all([
+    lane(campaign, plan, among(clientFaults), 'client', 900),
+    lane(campaign, plan, among(serverFaults), 'server', 2_500),
+  ])
+}
+
+async function lane(campaign, plan, faults, name, calm) {
+  const random = new Random(`${plan.seed} ${name}`)
+  let left = faults
+  while (left.length > 0) {
+    for (const fault of random.shuffled(left)) {
+      await sleep(random.between(calm * 0.5, calm))
+      if (now() > plan.until) return
+      await once(campaign, plan, fault, random)
+    }
+    left = left.filter(fault => !fault.once)
+  }
+}
+
+let number = 0
+async function once(campaign, plan, fault, random) {
+  const { cluster, log } = campaign
+  const worker = random.pick(campaign.workers)
+  const id = `fault-${++number}`
+  const about = { fault: fault.name, life: fault.life ?? false, ...(serverFaults.includes(fault) ? {} : { target: worker.name }) }
+  log('fault', 'invoke', id, about)
+  try {
+    await fault.run({
+      worker,
+      cluster,
+      random,
+      respawn: one => campaign.respawn(one),
+      again: () => campaign.serverAnswers(),
+      bit: (effect, times = 1) => campaign.bitten(effect, times),
+    })
+    if (fault.life) await campaign.serverAnswers()
+    plan.counts[fault.name] = (plan.counts[fault.name] ?? 0) + 1
+    log('fault', 'ok', id, about)
+  } catch (error) {
+    log('fault', 'fail', id, { ...about, message: String(error?.stack ?? error) })
+    if (fault.life) await campaign.serverAnswers()
+  }
+}

@@ -1,0 +1,136 @@
+import { patch, statement } from './patch.mjs'
+
+/**
+ * What the oracle is tested with: each takes one protection out, by a change of the live SQL or of the client as it is
+ * loaded. `rules` are those that are to find it; `faults`, what has to happen for it to matter.
+ */
+export const plants = [
+  {
+    name: 'no-guard',
+    says: 'assert_held refuses nothing',
+    rules: ['guard', 'writes'],
+    faults: [],
+    sql: [patch('assert_held', /if not found or not exists \(.*?\) then/s, 'if false then')],
+  },
+  {
+    name: 'token-not-compared',
+    says: 'assert_held asks whether the key is held, not under which token',
+    rules: ['guard', 'writes'],
+    faults: [],
+    sql: [patch('assert_held', 'and l.token = assert_held.token', '')],
+  },
+  {
+    name: 'no-fence',
+    says: 'fence takes any token',
+    rules: ['fence', 'writes'],
+    faults: [],
+    sql: [patch('fence', 'where f.token <= excluded.token', '')],
+  },
+  {
+    name: 'newcomer-overtakes',
+    says: 'a release deletes the row of a contended key, and whoever comes next inserts it',
+    rules: ['in-line'],
+    faults: [],
+    sql: [patch('release', 'and l.session is not distinct from release.session and not l.contended and not l.released', 'and l.session is not distinct from release.session and not l.released')],
+  },
+  {
+    name: 'abort-leaks-ticket',
+    says: 'cancel leaves the ticket in line',
+    rules: ['abort-clean'],
+    faults: [],
+    sql: [patch('cancel', 'delete from waiters w where w.request = want.request and w.key = want.key and w.session = cancel.session;', 'perform from waiters w where w.request = want.request;')],
+  },
+  {
+    name: 'release-by-key',
+    says: 'a release frees the key, whoever holds it under whatever token',
+    rules: ['only-mine', 'exclusion', 'told-first'],
+    faults: [],
+    sql: [
+      patch('release', 'where l.key = release.keys[1] and l.token + 0 = release.tokens[1]\n                        and l.session is not distinct from release.session and not l.contended', 'where l.key = release.keys[1] and not l.contended'),
+    ],
+  },
+  {
+    name: 'number-before-wait',
+    says: 'a number drawn before the wait for the row stands',
+    rules: ['tokens'],
+    faults: [],
+    sql: [patch('acquire', /if pg_sequence_last_value\('fencing'\) - drawn is distinct from cardinality\(keys\)\s+or base <> \(select c.base from cluster c\) then/, 'if false then')],
+  },
+  {
+    name: 'base-kept',
+    says: 'a new incarnation keeps the token base',
+    rules: ['base'],
+    faults: ['server-restarted-fast'],
+    sql: [patch('new_incarnation', 'base = raised', 'base = c.base')],
+  },
+  {
+    name: 'grace-off',
+    says: 'a new incarnation leaves the sessions their old time to live',
+    rules: ['grace'],
+    faults: ['server-restarted-fast', 'server-crashed'],
+    sql: [patch('grace', 'update sessions set expires_at = clock_timestamp() + ttl where died is null;', '')],
+  },
+  {
+    name: 'canary-ignored',
+    says: 'a crash recovery under the same postmaster goes unnoticed',
+    rules: ['incarnation'],
+    faults: ['backend-killed'],
+    sql: [
+      async cluster => {
+        const [view] = await cluster.query("select pg_get_viewdef('fencepost.here'::regclass) as text")
+        const changed = view.text.replace(/\(?\(?c\.boot = \( SELECT k\.boot\s+FROM (fencepost\.)?canary k\)\)? AND /, '(')
+        if (changed === view.text) throw new Error(`plant: the view here no longer asks the canary: ${view.text}`)
+        await cluster.query(`set search_path = fencepost; create or replace view fencepost.here as ${changed}`)
+      },
+    ],
+  },
+  {
+    name: 'trust-from-reply',
+    says: 'trust is counted from the answer of a renewal, not from its sending',
+    rules: ['told-first', 'exclusion'],
+    faults: ['late-reply-then-dark'],
+    client: [{ file: 'session/session.js', find: 'this.#renewed(sent);\n        this.#host.onRenewed', replace: 'this.#renewed(now());\n        this.#host.onRenewed' }],
+  },
+  {
+    name: 'clock-step-ignored',
+    says: 'a call whose clock is in doubt judges all the same',
+    rules: ['told-first', 'exclusion', 'grace'],
+    faults: ['server-clock-stepped'],
+    sql: [patch('is_doubtful', /select coalesce\(.*\)\s*$/ms, 'select false\n$function$')],
+  },
+  {
+    name: 'renewal-revives',
+    says: 'a renewal that comes too late is taken',
+    rules: ['dead-stays-dead', 'told-first', 'exclusion'],
+    faults: ['held-then-delivered', 'client-stopped'],
+    sql: [patch('heartbeat', /where s\.id = heartbeat\.session and s\.died is null\s+and \(.*?\);/s, 'where s.id = heartbeat.session;')],
+  },
+  {
+    name: 'expiry-by-unlocked-read',
+    says: 'a session is taken for dead by a look at its row, and no death is stored',
+    rules: ['only-mine', 'told-first'],
+    faults: ['client-stopped', 'client-killed', 'black-hole'],
+    sql: [patch('is_alive', /if not is_alive\.doubtful then .*? end if;\s+return exists \(select from sessions s where s\.id = is_alive\.session and s\.died is null\)/s, 'return exists (select from sessions s where s.id = is_alive.session and s.died is null and s.expires_at > clock_timestamp())')],
+  },
+  {
+    name: 'handover-without-key-update',
+    says: 'the unique index over (session, token) is a plain one, so a change of holder is no key update',
+    rules: ['guard', 'writes'],
+    faults: [],
+    sql: [
+      statement(`alter table fencepost.locks drop constraint locks_session_token_key;
+                 create index on fencepost.locks (session, token)`),
+    ],
+  },
+  {
+    name: 'wake-up-lost',
+    says: 'a hand-over forgets who else is in line, and nobody mends that',
+    rules: ['in-line', 'forgotten', 'leftovers'],
+    faults: [],
+    sql: [
+      patch('hand_over', 'contended = exists (select from waiters w where w.key = hand_over.key)', 'contended = false'),
+      patch('mend_lines', /insert into locks.*?on conflict do nothing;/s, 'perform from waiters limit 0;'),
+      patch('look', "when w.ticket is not null then 'queued' else 'again' end", "else 'queued' end"),
+    ],
+  },
+]

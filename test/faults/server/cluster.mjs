@@ -1,0 +1,136 @@
+import { execFileSync } from 'node:child_process'
+import { chmodSync, chownSync, existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import pg from 'pg'
+import { migrate } from '../../../dist/index.js'
+import { startPostgres } from '../../../dist/testing/server.js'
+import { Front } from './front.mjs'
+
+const faketime = ['/usr/lib/x86_64-linux-gnu', '/usr/lib/aarch64-linux-gnu', '/usr/lib64', '/usr/lib']
+  .map(folder => `${folder}/faketime/libfaketimeMT.so.1`)
+  .find(existsSync)
+
+/** One server with a clock that can be moved, or a pair; what the campaign connects to is `port`. */
+export class Cluster {
+  front = new Front()
+  #folder = mkdtempSync(join(tmpdir(), 'fencepost-faults-'))
+  #clockFile = join(this.#folder, 'clock')
+  /** @type {any} */
+  primary
+  /** @type {any} */
+  standby
+
+  get hasClock() {
+    return faketime !== undefined
+  }
+
+  get port() {
+    return this.front.port
+  }
+
+  /** The superuser's, straight to the primary. */
+  get url() {
+    return this.primary.url
+  }
+
+  /** @param {{ pair: boolean }} options */
+  async start({ pair }) {
+    chmodSync(this.#folder, 0o755)
+    this.moveClock(0)
+    this.primary = await startPostgres(this.#options())
+    await this.front.start(this.primary.port)
+    await migrate({ connection: this.url })
+    await this.query(await readFile(new URL('journal.sql', import.meta.url), 'utf8'))
+    await this.query("select fencepost.configure(max_ttl => '3s')")
+    if (pair) await this.#addStandby()
+  }
+
+  /** @param {number} seconds by which the server's wall clock is ahead. Its monotonic clock stays right. */
+  moveClock(seconds) {
+    writeFileSync(this.#clockFile, `+${seconds}`)
+    chmodSync(this.#clockFile, 0o644)
+  }
+
+  /** One statement, or several, on a connection of its own to the primary. */
+  async query(text, values) {
+    const client = new pg.Client({ connectionString: this.url, query_timeout: 20_000 })
+    client.on('error', () => {})
+    await client.connect()
+    try {
+      return (await client.query(text, values)).rows
+    } finally {
+      await client.end()
+    }
+  }
+
+  /** Whether it answers. */
+  async answers() {
+    try {
+      await this.query('select 1')
+      return true
+    } catch {
+      return false
+    }
+  }
+
+  /** Loses nothing: the primary is stopped in good order, which sends all that it has, and the standby takes over. */
+  async promote() {
+    const [old, next] = [this.primary, this.standby]
+    await old.stop('fast')
+    const client = new pg.Client({ connectionString: next.url })
+    await client.connect()
+    await client.query('select pg_promote(true, 30)')
+    await client.end()
+    this.primary = next
+    this.standby = undefined
+    this.front.turn(next.port)
+    await old.end()
+  }
+
+  async end() {
+    await this.front.close()
+    for (const server of [this.standby, this.primary]) await server?.end()
+    rmSync(this.#folder, { recursive: true, force: true })
+  }
+
+  #options() {
+    const settings = {
+      max_connections: '200',
+      shared_buffers: '64MB',
+      wal_level: 'replica',
+      max_wal_senders: '4',
+      wal_keep_size: '256MB',
+      deadlock_timeout: '200ms',
+      idle_in_transaction_session_timeout: '5s',
+      log_lock_waits: 'on',
+    }
+    const env = {
+      LD_PRELOAD: faketime ?? '',
+      FAKETIME_TIMESTAMP_FILE: this.#clockFile,
+      FAKETIME_DONT_FAKE_MONOTONIC: '1',
+      FAKETIME_CACHE_DURATION: '1',
+    }
+    return faketime ? { settings, env } : { settings }
+  }
+
+  async #addStandby() {
+    const { dataDir } = this.primary
+    const { uid, gid } = statSync(dataDir)
+    const copy = join(this.#folder, 'standby')
+    await this.primary.stop('fast')
+    execFileSync('cp', ['-a', dataDir, copy])
+    writeFileSync(join(copy, 'standby.signal'), '')
+    chownSync(join(copy, 'standby.signal'), uid, gid)
+    await this.primary.start()
+    const { password } = new URL(this.url)
+    const { settings, ...rest } = this.#options()
+    const conninfo = `host=127.0.0.1 port=${this.primary.port} user=postgres password=${password}`
+    this.standby = await startPostgres({
+      ...rest,
+      dataDir: copy,
+      settings: { ...settings, primary_conninfo: conninfo },
+    })
+  }
+}

@@ -1,0 +1,75 @@
+// One process of the campaign: a client of Fencepost with a pool of its own, and actors that use it.
+import pg from 'pg'
+import { recorder, sleep } from '../history.mjs'
+import { Random } from '../random.mjs'
+import { listen, say } from '../../support/worker.mjs'
+import { actors } from '../actors/index.mjs'
+import { deaf, moveWall } from './seams.mjs'
+
+const { name, seed, folder, url, listens, only } = JSON.parse(process.argv[2] ?? '{}')
+const { Fencepost } = await import('../../../dist/index.js')
+const log = recorder(folder, name)
+const pool = new pg.Pool({
+  connectionString: url,
+  max: 6,
+  connectionTimeoutMillis: 3_000,
+  query_timeout: 4_000,
+  application_name: `user of ${name}`,
+})
+pool.on('error', () => {})
+const fp = new Fencepost({ pool, ttl: '2s', owner: name, listen: listens })
+
+const counts = { unhandled: 0, poolTimeouts: 0, suspended: 0 }
+for (const event of ['unhandledRejection', 'uncaughtException']) {
+  process.on(event, error => {
+    counts.unhandled++
+    log('unhandled', 'fail', `${name}-unhandled-${counts.unhandled}`, { message: String(error?.stack ?? error) })
+  })
+}
+
+let number = 0
+const context = index => ({
+  name,
+  url,
+  fp,
+  pool,
+  log,
+  counts,
+  random: new Random(`${seed} ${name} ${index}`),
+  id: () => `${name}-${++number}`,
+  running: true,
+})
+
+/** @type {{ context: any, stopped: Promise<void>, stop: () => void }[]} */
+const running = actors
+  .filter(actor => only === undefined || only.includes(actor.name))
+  .flatMap(actor =>
+    Array.from({ length: actor.copies }, (_, copy) => {
+      const own = context(`${actor.name} ${copy}`)
+      return { context: own, stopped: actor.start(own), stop: () => (own.running = false) }
+    }),
+  )
+
+listen({
+  block: ({ ms }) => {
+    const until = process.hrtime.bigint() + BigInt(ms) * 1_000_000n
+    while (process.hrtime.bigint() < until);
+  },
+  wall: ({ ms }) => moveWall(ms),
+  deafen: ({ ms }) => deaf(ms),
+  exhaust: async ({ ms }) => {
+    const taken = await Promise.allSettled(Array.from({ length: 6 }, () => pool.connect()))
+    await sleep(ms)
+    for (const one of taken) if (one.status === 'fulfilled') one.value.release()
+  },
+  finish: async () => {
+    for (const one of running) one.stop()
+    await Promise.all(running.map(one => one.stopped))
+    log('close', 'invoke', `${name}-close`)
+    await fp.close()
+    await pool.end()
+    log('close', 'ok', `${name}-close`)
+    say('finished', { ...counts, dropped: deaf.dropped, active: process.getActiveResourcesInfo().sort() })
+  },
+})
+say('ready')

@@ -1,0 +1,285 @@
+/**
+ * What the SQL functions do, one call after another, without SQL: a map of grants, a queue for each key, and which
+ * sessions are alive. `functions.test.ts` compares the two after each call.
+ */
+
+export interface SessionState {
+  generation: number
+  /** Its time is over, but nobody has said so yet. */
+  expired: boolean
+  died: boolean
+}
+
+export interface GrantState {
+  session: string | null
+  request: string | null
+  released: boolean
+  /** Grants are numbered: another number, another token. */
+  readonly number: number
+}
+
+export interface Ticket {
+  readonly request: string
+  readonly session: string
+}
+
+export interface Want {
+  readonly key: string
+  readonly request: string
+  readonly waits: boolean
+}
+
+/** What a call says. Tokens are left out: a grant's is that of the key's row. */
+export interface Said {
+  readonly outcome: string
+  readonly key?: string
+  readonly request?: string
+  /** Whose channel is to be told. */
+  readonly told?: string
+}
+
+export class Protocol {
+  readonly sessions = new Map<string, SessionState>()
+  readonly grants = new Map<string, GrantState>()
+  readonly lines = new Map<string, Ticket[]>()
+  /** Which key each guard pins. */
+  readonly guards = new Map<number, string>()
+  #granted = 0
+
+  open(id: string): boolean {
+    const session = this.sessions.get(id)
+    if (!session) this.sessions.set(id, { generation: 1, expired: false, died: false })
+    return session === undefined || !(session.died || session.expired)
+  }
+
+  acquire(id: string, generation: number, wants: readonly Want[]): Said[] {
+    const session = this.sessions.get(id)
+    if (!session || session.died || session.expired || session.generation !== generation) {
+      return wants.map(({ request }) => ({ outcome: 'dead', request }))
+    }
+    const inOrder = byKey(wants)
+    const free = inOrder.filter(({ key, request }) => {
+      if (this.grants.has(key)) return false
+      this.#grant(key, id, request)
+      return true
+    })
+    const taken = inOrder.filter(want => !free.includes(want))
+    return [
+      ...free.map(({ key, request }) => ({ outcome: 'granted', key, request })),
+      ...taken.flatMap(want => this.#enqueue(id, want)),
+    ]
+  }
+
+  #enqueue(id: string, { key, request, waits }: Want): Said[] {
+    const held = this.grants.get(key)
+    if (!held) return [{ outcome: 'again', key, request }]
+    if (held.request === request && held.session === id && !held.released) {
+      return [{ outcome: 'granted', key, request }]
+    }
+    if (waits && !this.#line(key).some(ticket => ticket.request === request)) {
+      this.#line(key).push({ request, session: id })
+    }
+    const still = { outcome: waits ? 'queued' : 'busy', key, request }
+    if (!held.released && this.#judge(held.session)) return [still]
+    const moved = this.#take(key, id)
+    if (moved.request === request) return [moved]
+    if (moved.outcome === 'free') return [{ outcome: 'again', key, request }]
+    return moved.outcome === 'pinned' ? [still] : [moved, still]
+  }
+
+  /** @param pairs of keys and whether the token is that of the key's present grant */
+  release(id: string, pairs: readonly { key: string; current: boolean }[]): Said[] {
+    // Those that nobody waits for go first, in one step.
+    const free = pairs.filter(pair => this.#isTheirs(id, pair) && this.#isSimple(pair.key))
+    for (const { key } of free) this.grants.delete(key)
+    const rest = byKey(pairs.filter(pair => !free.includes(pair)))
+    return [
+      ...free.map(({ key }) => ({ outcome: 'released', key })),
+      ...rest.flatMap(pair => {
+        if (!this.#isTheirs(id, pair)) return [{ outcome: 'absent', key: pair.key }]
+        const moved = this.#take(pair.key, id)
+        const outcome = moved.outcome === 'pinned' ? 'pinned' : 'released'
+        return [{ outcome, key: pair.key }, ...passedOn(moved)]
+      }),
+    ]
+  }
+
+  cancel(id: string, wants: readonly { key: string; request: string }[]): Said[] {
+    return byKey(wants).flatMap(({ key, request }) => {
+      const line = this.#line(key)
+      const place = line.findIndex(ticket => ticket.request === request && ticket.session === id)
+      if (place >= 0) line.splice(place, 1)
+      let outcome = place >= 0 ? 'cancelled' : 'absent'
+      const held = this.grants.get(key)
+      let moved: Said | undefined
+      if (held && held.request === request && held.session === id) {
+        moved = this.#take(key, id)
+        outcome = moved.outcome === 'pinned' ? 'pinned' : 'released'
+      } else if (held?.released) moved = this.#take(key, id)
+      return [{ outcome, key, request }, ...passedOn(moved)]
+    })
+  }
+
+  tick(id: string, wants: readonly { key: string; request: string }[], overAll: boolean): Said[] {
+    const asked = new Set(wants.map(({ key }) => key))
+    const holders = [...asked].map(key => this.grants.get(key)?.session)
+    for (const [session, state] of this.sessions) {
+      if (state.expired && (overAll || holders.includes(session))) this.#bury(session)
+    }
+    const said: Said[] = []
+    for (const key of [...this.grants.keys()].sort()) {
+      const held = this.grants.get(key) as GrantState
+      if (!held.released && this.#isAlive(held.session)) continue
+      if (!(overAll || asked.has(key) || (held.released && held.session === id))) continue
+      const moved = this.#take(key, id)
+      if (moved.outcome === 'handed') said.push(moved)
+    }
+    if (overAll) this.#clearAway()
+    for (const { key, request } of wants) {
+      const held = this.grants.get(key)
+      const isMine = held?.request === request && held.session === id && !held.released
+      const waits = this.#line(key).some(ticket => ticket.request === request)
+      said.push({ outcome: isMine ? 'granted' : waits ? 'queued' : 'again', key, request })
+    }
+    return said
+  }
+
+  /** Whether it is renewed. */
+  heartbeat(id: string): boolean {
+    const session = this.sessions.get(id)
+    return session !== undefined && !session.died && !session.expired
+  }
+
+  /** The keys that a session holds by the account of the heartbeat. */
+  held(id: string): string[] {
+    return [...this.grants].filter(([, held]) => held.session === id && !held.released).map(([key]) => key)
+  }
+
+  raise(id: string, generation: number): number | null {
+    const session = this.sessions.get(id)
+    if (!session || session.died) return null
+    if (session.generation === generation) session.generation += 1
+    return session.generation === generation + 1 ? session.generation : null
+  }
+
+  expire(id: string): void {
+    const session = this.sessions.get(id)
+    if (session && !session.died) session.expired = true
+  }
+
+  close(id: string): Said[] {
+    const session = this.sessions.get(id)
+    if (!session) return []
+    session.died = true
+    session.generation += 1
+    const said: Said[] = []
+    for (const key of [...this.grants.keys()].sort()) {
+      const held = this.grants.get(key) as GrantState
+      const waits = this.#line(key).some(ticket => ticket.session === id)
+      if (held.session !== id && !waits) continue
+      this.lines.set(
+        key,
+        this.#line(key).filter(ticket => ticket.session !== id),
+      )
+      if (!held.released && held.session !== id) continue
+      const moved = this.#take(key, id)
+      if (moved.outcome === 'handed') said.push(moved)
+    }
+    if (!this.#isNamed(id)) this.sessions.delete(id)
+    return said
+  }
+
+  /** Whether the pin is granted. */
+  pin(guard: number, key: string, current: boolean): boolean {
+    const held = this.grants.get(key)
+    if (!current || !held || held.released || !this.#isAlive(held.session)) return false
+    this.guards.set(guard, key)
+    return true
+  }
+
+  unpin(guard: number): void {
+    this.guards.delete(guard)
+  }
+
+  #grant(key: string, session: string, request: string): void {
+    this.#granted += 1
+    this.grants.set(key, { session, request, released: false, number: this.#granted })
+  }
+
+  #line(key: string): Ticket[] {
+    const line = this.lines.get(key) ?? []
+    this.lines.set(key, line)
+    return line
+  }
+
+  #isTheirs(id: string, pair: { key: string; current: boolean }): boolean {
+    return pair.current && this.grants.get(pair.key)?.session === id
+  }
+
+  #isSimple(key: string): boolean {
+    return this.#line(key).length === 0 && !this.grants.get(key)?.released && !this.#isPinned(key)
+  }
+
+  #isPinned(key: string): boolean {
+    return [...this.guards.values()].includes(key)
+  }
+
+  #isAlive(id: string | null): boolean {
+    const session = id === null ? undefined : this.sessions.get(id)
+    return session !== undefined && !session.died
+  }
+
+  #judge(id: string | null): boolean {
+    if (id !== null) this.#bury(id)
+    return this.#isAlive(id)
+  }
+
+  #bury(id: string): void {
+    const session = this.sessions.get(id)
+    if (!session?.expired || session.died) return
+    session.died = true
+    session.generation += 1
+  }
+
+  #isNamed(id: string): boolean {
+    const held = [...this.grants.values()].some(({ session }) => session === id)
+    return held || [...this.lines.values()].flat().some(({ session }) => session === id)
+  }
+
+  #clearAway(): void {
+    for (const [key, line] of this.lines) {
+      this.lines.set(
+        key,
+        line.filter(({ session }) => this.#isAlive(session)),
+      )
+    }
+    for (const [id, { died }] of this.sessions) if (died && !this.#isNamed(id)) this.sessions.delete(id)
+  }
+
+  #take(key: string, caller: string): Said {
+    const held = this.grants.get(key) as GrantState
+    if (this.#isPinned(key)) {
+      held.released = true
+      return { outcome: 'pinned', key }
+    }
+    const line = this.#line(key)
+    let next = line.shift()
+    while (next && !this.#isAlive(next.session)) next = line.shift()
+    if (!next) {
+      this.grants.delete(key)
+      return { outcome: 'free', key }
+    }
+    this.#grant(key, next.session, next.request)
+    if (next.session === caller) return { outcome: 'granted', key, request: next.request }
+    return { outcome: 'handed', key, told: next.session }
+  }
+}
+
+function passedOn(moved: Said | undefined): Said[] {
+  return moved && (moved.outcome === 'granted' || moved.outcome === 'handed') ? [moved] : []
+}
+
+/** In the order of the keys; those of one key as they came. */
+function byKey<T extends { readonly key: string }>(wants: readonly T[]): T[] {
+  return [...wants].sort((one, other) => (one.key < other.key ? -1 : one.key > other.key ? 1 : 0))
+}
