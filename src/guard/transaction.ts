@@ -28,7 +28,7 @@ export interface TransactionClient {
 }
 
 /** The members of a `pg.PoolClient` that are used. */
-export interface PoolClientLike extends TransactionClient {
+interface PoolClientLike extends TransactionClient {
   release(destroy?: boolean): void
   on(event: 'error', listener: (error: Error) => void): unknown
   removeListener(event: 'error', listener: (error: Error) => void): unknown

@@ -48,7 +48,7 @@ beforeEach(async () => {
   const host: SessionHost = {
     calls,
     knowledge: new Knowledge(),
-    beatWire: { direct: true, query: () => Promise.resolve([]) },
+    beatWire: { direct: true, isOpen: true, query: () => Promise.resolve([]) },
     onRenewed: () => {},
     onOver: (_, reason) => void ended.push(reason),
     isHealthy: () => healthy,
