@@ -1,0 +1,135 @@
+// A guard that is not ended by its own program.
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { TransactionTimeoutError } from '../../src/index.ts'
+import { until } from '../support/until.ts'
+import { Setting } from './support/setting.ts'
+
+let setting: Setting
+let schema: string
+let hasTransactionTimeout: boolean
+beforeAll(async () => {
+  setting = await Setting.create()
+  schema = `"${setting.db.schema.replaceAll('"', '""')}"`
+  const [row] = await setting.db.query<{ yes: boolean }>(
+    `select current_setting('server_version_num')::int >= 170000 as yes`,
+  )
+  hasTransactionTimeout = row?.yes ?? false
+})
+afterEach(() => setting.clear())
+afterAll(() => setting.db.drop())
+
+test('one that does nothing is ended by the server, and the next in line is granted', async () => {
+  const key = setting.key()
+  const lock = await setting.fencepost({ ttl: 1_000 }).acquire(key)
+  const began = performance.now()
+  const stuck = lock.transaction(async trx => {
+    await trx.query('insert into notes values ($1)', ['a'])
+    await new Promise(() => {})
+  })
+  const next = setting.fencepost({ poll: 20 }).acquire(key)
+  await expect(stuck).rejects.toBeInstanceOf(TransactionTimeoutError)
+  expect(performance.now() - began).toBeLessThan(3_000)
+  await lock.release()
+  await (await next).release()
+  expect(await setting.notes()).toEqual([])
+})
+
+test('one that goes on and on with short statements is ended', async () => {
+  const key = setting.key()
+  const lock = await setting.fencepost({ ttl: 1_000 }).acquire(key)
+  const began = performance.now()
+  const busy = lock.transaction(async trx => {
+    await trx.query('insert into notes values ($1)', ['a'])
+    for (;;) await trx.query('select pg_sleep(0.02)')
+  })
+  await expect(busy).rejects.toMatchObject({
+    code: hasTransactionTimeout ? 'transaction_timeout' : expect.stringMatching(/^(57P01|unreachable)$/),
+  })
+  expect(performance.now() - began).toBeLessThan(5_000)
+  expect(await setting.notes()).toEqual([])
+  await setting.fencepost().withLock(key, { timeout: 3_000 }, () => {}).catch(() => {})
+})
+
+test('a single long statement is ended', async () => {
+  const lock = await setting.fencepost({ ttl: 1_000 }).acquire(setting.key())
+  const began = performance.now()
+  const long = lock.transaction(trx => trx.query('select pg_sleep(20)'))
+  await expect(long).rejects.toMatchObject({
+    code: expect.stringMatching(/^(transaction_timeout|57014)$/),
+  })
+  expect(performance.now() - began).toBeLessThan(3_000)
+})
+
+test('where the server does not end it, the client does: a transaction of one’s own', async () => {
+  const lock = await setting.fencepost({ ttl: 1_000 }).acquire(setting.key())
+  const trx = await setting.begun()
+  await lock.guard(trx)
+  for (const name of ['transaction_timeout', 'idle_in_transaction_session_timeout', 'statement_timeout']) {
+    await trx.query(`select set_config(name, '0', true) from pg_settings where name = $1`, [name])
+  }
+  await expect(
+    until(async () => {
+      await trx.query('select 1')
+      return false
+    }, { within: 4_000 }),
+  ).rejects.toThrow()
+  await expect(trx.query('select 1')).rejects.toThrow()
+})
+
+test('the timeouts are gone with the transaction', async () => {
+  const pool = setting.db.pool({ max: 1 })
+  const lock = await setting.fencepost({ pool }).acquire(setting.key())
+  const settings = `select current_setting('idle_in_transaction_session_timeout') as idle,
+    current_setting('statement_timeout') as statement, current_setting('transaction_timeout', true) as transaction`
+  const before = (await pool.query(settings)).rows
+  const [inside] = await lock.transaction(async trx => (await trx.query(settings)).rows)
+  const bound = hasTransactionTimeout ? inside.transaction : inside.idle
+  expect(Number.parseInt(bound, 10)).toBeGreaterThan(0)
+  expect((await pool.query(settings)).rows).toEqual(before)
+})
+
+test('one that is open past the ttl keeps its own line waiting, and nobody else', async () => {
+  const [key, other] = [setting.key(), setting.key()]
+  const fp = setting.fencepost({ ttl: 1_000, poll: 20 })
+  const [lock, besides] = [await fp.acquire(key), await fp.acquire(other)]
+  const trx = await setting.begun()
+  // As plain SQL: nothing bounds it.
+  await trx.query(`select ${schema}.assert_held($1, $2)`, [key, lock.token])
+  await lock.release()
+  let granted = false
+  const next = fp.acquire(key).then(taken => {
+    granted = true
+    return taken
+  })
+  const opened = performance.now()
+  const latencies: number[] = []
+  const neighbour = setting.fencepost()
+  while (performance.now() - opened < 1_600) {
+    const asked = performance.now()
+    await Promise.all([1, 2, 3].map(n => fp.withLock(`${other} ${n}`, () => {})))
+    await neighbour.withLock(`${other} x`, () => {})
+    latencies.push(performance.now() - asked)
+  }
+  expect(granted).toBe(false)
+  expect(besides.state).toBe('held')
+  expect(besides.remaining).toBeGreaterThan(200)
+  expect(Math.max(...latencies)).toBeLessThan(1_000)
+  expect(latencies.sort((a, b) => a - b)[Math.floor(latencies.length / 2)]).toBeLessThan(150)
+  await trx.query('commit')
+  await (await next).release()
+})
+
+test('a warning tells of one that is open for long', { timeout: 20_000 }, async () => {
+  const lock = await setting.fencepost().acquire(setting.key())
+  const warned = new Promise<Error>(resolve => {
+    const listener = (warning: Error) => {
+      if ((warning as { code?: string }).code !== 'FENCEPOST_GUARD_OPEN') return
+      process.off('warning', listener)
+      resolve(warning)
+    }
+    process.on('warning', listener)
+  })
+  await lock.transaction(async () => {
+    expect((await warned).message).toContain('has been open for 5000 ms')
+  })
+})
