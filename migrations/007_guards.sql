@@ -22,8 +22,9 @@ create function pin(key text, token bigint, bounded boolean default true)
   language plpgsql security definer set search_path from current as $$
 #variable_conflict use_column
 declare
-  holder sessions;
-  span   int;
+  holder  sessions;
+  span    int;
+  timeout text;
 begin
   perform from locks l where l.key = pin.key and l.token = pin.token and not l.released for key share;
   if not found then return; end if;
@@ -32,11 +33,14 @@ begin
   if not found then return; end if;
   span := greatest(extract(epoch from holder.expires_at - clock_timestamp()) * 1000, 1)::int;
   if pin.bounded then
-    if current_setting('server_version_num')::int >= 170000 then
-      perform set_config('transaction_timeout', span::text, true);
-    else
-      perform set_config('idle_in_transaction_session_timeout', span::text, true), set_config('statement_timeout', span::text, true);
-    end if;
+    for timeout in select unnest(case when current_setting('server_version_num')::int >= 170000
+        then array['transaction_timeout'] else array['idle_in_transaction_session_timeout', 'statement_timeout'] end)
+    loop
+      -- A shorter one of the user's stays. A timer that runs already is not set anew unless it is stopped first.
+      continue when current_setting(timeout)::interval between interval '1 ms' and span * interval '1 ms';
+      perform set_config(timeout, '0', true);
+      perform set_config(timeout, span::text, true);
+    end loop;
   end if;
   return query select pg_current_xact_id(), c.boot, span from cluster c;
 end $$;
