@@ -36,6 +36,8 @@ export class Connection {
   #cause: unknown
   #isOpen = true
   #warned = false
+  #isBusy = false
+  readonly #waiting: (() => void)[] = []
   /** How to fail the queries that are in flight. Not a shared promise: each race on it would stay in memory. */
   readonly #inFlight = new Set<(cause: unknown) => void>()
 
@@ -84,25 +86,18 @@ export class Connection {
     return this.#isOpen
   }
 
-  /** @throws BrokenConnection when it broke, or the server's error */
+  /** One at a time, in order. @throws BrokenConnection when it broke, or the server's error */
   async query(statement: Statement, timeout: number): Promise<Row[]> {
-    if (!this.#isOpen) throw new BrokenConnection(false, this.#cause)
-    this.#warned = false
-    const { name } = statement
-    const config = {
-      text: statement.text,
-      values: statement.values,
-      rowMode: 'array',
-      ...(name !== undefined && this.direct ? { name } : {}),
-    }
+    const until = performance.now() + timeout
+    if (this.#isBusy) await this.#turn(timeout)
+    this.#isBusy = true
     try {
-      const result = await this.#answer(this.client.query(config), timeout)
-      if (this.#warned) throw new Error('the server warned that it did not wait for replication')
-      return result.rows as Row[]
-    } catch (error) {
-      if (!endsConnection(error)) throw error
-      this.destroy(error)
-      throw new BrokenConnection(true, error)
+      return await this.#query(statement, Math.max(until - performance.now(), 1))
+    } finally {
+      // Handed on, not let go: who comes just now must not get in between.
+      const next = this.#waiting.shift()
+      if (next) next()
+      else this.#isBusy = false
     }
   }
 
@@ -142,6 +137,43 @@ export class Connection {
       // It is destroyed either way.
     }
     this.destroy(new Error('the client was closed'))
+  }
+
+  /** Resolves when the connection is the caller's. What has waited in vain was not sent. */
+  #turn(timeout: number): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const go = (): void => {
+        clearTimeout(timer)
+        resolve()
+      }
+      const timer = setTimeout(() => {
+        this.#waiting.splice(this.#waiting.indexOf(go), 1)
+        reject(new BrokenConnection(false, noAnswer(timeout)))
+      }, timeout)
+      timer.unref()
+      this.#waiting.push(go)
+    })
+  }
+
+  async #query(statement: Statement, timeout: number): Promise<Row[]> {
+    if (!this.#isOpen) throw new BrokenConnection(false, this.#cause)
+    this.#warned = false
+    const { name } = statement
+    const config = {
+      text: statement.text,
+      values: statement.values,
+      rowMode: 'array',
+      ...(name !== undefined && this.direct ? { name } : {}),
+    }
+    try {
+      const result = await this.#answer(this.client.query(config), timeout)
+      if (this.#warned) throw new Error('the server warned that it did not wait for replication')
+      return result.rows as Row[]
+    } catch (error) {
+      if (!endsConnection(error)) throw error
+      this.destroy(error)
+      throw new BrokenConnection(true, error)
+    }
   }
 
   #answer(answer: Promise<RowsResult>, timeout: number): Promise<RowsResult> {

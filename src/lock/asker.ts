@@ -63,6 +63,11 @@ export class Asker {
     const batch: Request[] = []
     const rest: Request[] = []
     for (const request of this.#queue) {
+      if (request.givenUp) {
+        // It may have been asked for before: an answer was lost.
+        this.#desk.returner.cancel(request)
+        continue
+      }
       if (request.stage === 'done') continue
       if (batch.length < batchSize && request.details.ttl === ttl) batch.push(request)
       else rest.push(request)
@@ -101,11 +106,8 @@ export class Asker {
   #mark(batch: Request[], session: Session): Request[] {
     const asked: Request[] = []
     for (const request of batch) {
-      if (request.stage === 'done') continue
-      if (request.givenUp) {
-        this.#desk.returner.cancel(request)
-        continue
-      }
+      if (request.givenUp) this.#desk.returner.cancel(request)
+      if (request.givenUp || request.stage === 'done') continue
       // It was in line under a session that is over by now.
       if (request.placedUnder && request.placedUnder !== session && request.placedUnder.isOver) {
         request.losePlace(request.placedUnder)
@@ -139,8 +141,9 @@ export class Asker {
         continue
       }
       const wasSent = request.stage !== 'new'
-      if (wasSent) this.#desk.returner.cancel(request)
+      // Its caller first: cancel fails a request with what it was given up for.
       request.fail(failure)
+      if (wasSent) this.#desk.returner.cancel(request)
     }
     this.#again(again)
     if (again.length > 0) await this.#backoff.wait()
