@@ -104,7 +104,8 @@ create function grant_application(role name) returns void language plpgsql set s
 begin
   perform grant_routines(role, array['open_session', 'heartbeat', 'raise_generation', 'clock_stepped', 'acquire',
     'release', 'cancel', 'tick', 'settle', 'close_session', 'dispatch', 'invoke', 'pin', 'pin_again', 'assert_held', 'fence',
-    'transaction_status', 'schema_version']);
+    'transaction_status', 'schema_version', 'present', 'presented_setting', 'fence_table', 'unfence_table', 'fenced',
+    'advisory_lock_within']);
 end $$;
 
 -- What people on duty need besides: to see, and to set.

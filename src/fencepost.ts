@@ -1,110 +1,48 @@
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import { Calls } from './database/calls.ts'
-import type { Connection } from './database/connection.ts'
-import { FallbackWire, Lane, type Wire } from './database/lane.ts'
-import { Listener } from './database/listener.ts'
 import { type MigrateResult, migrate } from './database/migrate.ts'
-import { checkSchema, defaultSchema } from './database/migrations/schema-name.ts'
-import type { PoolLike, Queryable } from './database/ports.ts'
-import { checkDatabase, connector, isPool, QueryWire } from './database/target.ts'
-import { AbortedError, BadOptionError, ClosedError, LostError, UnhealthyError } from './errors.ts'
+import { Roads } from './database/roads.ts'
+import { isPool } from './database/target.ts'
+import { AbortedError, BadOptionError, ClosedError, LostError } from './errors.ts'
 import { Guards } from './guard/host.ts'
 import { whileAlive } from './keep-alive.ts'
-import { Asker } from './lock/asker.ts'
-import type { Desk } from './lock/desk.ts'
+import { Desk } from './lock/desk.ts'
 import { Line } from './lock/line.ts'
 import type { Lock } from './lock/lock.ts'
 import { Request, type RequestOwner } from './lock/request.ts'
-import { Returner } from './lock/returner.ts'
 import { Watch } from './lock/watch.ts'
-import {
-  checkLabel,
-  checkMetadata,
-  checkNamespace,
-  checkOptions,
-  type Duration,
-  fullKey,
-  milliseconds,
-  wholeNumber,
-} from './options.ts'
+import { Health } from './session/health.ts'
 import { Knowledge } from './session/knowledge.ts'
 import type { Session, SessionHost } from './session/session.ts'
 import { Sessions } from './session/sessions.ts'
-
-export interface FencepostOptions {
-  /**
-   * A `pg.Pool` (its options are read; connections of our own are opened by them, and none of its is taken), a
-   * connection string, or anything with `query(text, values)`.
-   */
-  readonly pool?: PoolLike | Queryable | string | undefined
-  /** The same as `pool` with a string. */
-  readonly connectionString?: string | undefined
-  /** @default 'fencepost' */
-  readonly schema?: string | undefined
-  /** How long a lock outlives its holder: 1 s up to the schema's `max_ttl`. @default '30s' */
-  readonly ttl?: Duration | undefined
-  /** A prefix of every key of this client, followed by a colon. @default none */
-  readonly namespace?: string | undefined
-  /** Who this is, for people. @default the host's name and the process id */
-  readonly owner?: string | undefined
-  /**
-   * Whether to be woken by notifications. `false`: poll. `{ connectionString }`: listen there, where the pool goes
-   * through a transaction pooler. @default true, with a probe that falls back to polling
-   */
-  readonly listen?: boolean | { readonly connectionString: string } | undefined
-  /** The longest time between two looks of somebody who waits. @default '1s' */
-  readonly poll?: Duration | undefined
-  /** Acquires that may wait at once in this client. @default 10,000 */
-  readonly maxPending?: number | undefined
-  /** Acquires of one key that may wait at once in this client. @default unbounded */
-  readonly maxPendingPerKey?: number | undefined
-  /** Asked before each renewal: a process that says no for a whole ttl gives up all that it holds. */
-  readonly healthy?: (() => boolean) | undefined
-}
-
-export interface AcquireOptions {
-  /** @default the client's */
-  readonly ttl?: Duration | undefined
-  /** How long to wait; 0 is one attempt. @default for ever */
-  readonly timeout?: Duration | undefined
-  /** Gives the acquire up. After the grant it has no effect. */
-  readonly signal?: AbortSignal | undefined
-  /** Up to 200 bytes that say what for. */
-  readonly label?: string | undefined
-  /** Up to 1,000 bytes of JSON. */
-  readonly metadata?: unknown
-}
-
-export type TryAcquireOptions = Omit<AcquireOptions, 'timeout'>
-
-export interface CloseOptions {
-  /** How long running sections of `withLock` are awaited. @default '5s' */
-  readonly timeout?: Duration | undefined
-}
+import {
+  type AcquireOptions,
+  type CloseOptions,
+  type FencepostOptions,
+  readCloseTimeout,
+  readRequest,
+  readSettings,
+  type Settings,
+  type TryAcquireOptions,
+} from './settings.ts'
 
 /** Milliseconds after which a call counts as lost: it waits for nothing but commits. */
 const callTimeout = 10_000
-const pingInterval = 5_000
-const longest = Number.POSITIVE_INFINITY
 
 /**
  * A client. It opens its own connections when first used (one for heartbeats and notifications, one to ask, one to
  * give back), and one session in the database for each time to live in use.
  */
 export class Fencepost implements AsyncDisposable {
-  readonly #database: PoolLike | Queryable | string
-  readonly #schema: string
-  readonly #ttl: number
-  readonly #namespace: string | undefined
-  readonly #healthy: () => boolean
-  readonly #lanes: Lane[] = []
-  readonly #listener: Listener | undefined
+  readonly #settings: Settings
+  readonly #roads: Roads
   readonly #desk: Desk
   readonly #sessions: Sessions
   readonly #guards: Guards
   readonly #line: Line
   readonly #watch: Watch
+  readonly #health: Health
   readonly #sections = new Set<Promise<unknown>>()
   readonly #requestOwner: RequestOwner = {
     onGivenUp: request => {
@@ -112,97 +50,73 @@ export class Fencepost implements AsyncDisposable {
     },
     onDone: request => this.#line.remove(request),
   }
-  #unhealthySince: number | undefined
   #closing: Promise<void> | undefined
-  #warnedOfPolling = false
 
   /** @throws BadOptionError */
   constructor(options: FencepostOptions) {
-    const given = checkOptions(options).pool ?? options.connectionString
-    this.#database = checkDatabase(given)
-    this.#schema = checkSchema(options.schema ?? defaultSchema)
-    this.#ttl = checkTtl(options.ttl ?? '30s')
-    this.#namespace = checkNamespace(options.namespace)
-    const poll = milliseconds('poll', options.poll ?? '1s', 20, 60_000)
-    const owner = checkLabel('owner', options.owner) ?? `${hostname()}:${process.pid}`
-    this.#healthy = checkHealthy(options.healthy)
-    this.#line = new Line(
-      wholeNumber('maxPending', options.maxPending ?? 10_000),
-      wholeNumber('maxPendingPerKey', options.maxPendingPerKey ?? longest),
-    )
-
-    const listen = checkListen(options.listen ?? true)
+    const settings = readSettings(options)
+    const { database, schema, poll } = settings
     const channel = `fencepost ${randomUUID()}`
-    const calls = new Calls(this.#schema)
+    const calls = new Calls(schema)
     const knowledge = new Knowledge()
-    const [beatWire, askWire, returnWire] = this.#wires(listen)
-    this.#listener = this.#listen(listen, channel)
-    this.#watch = new Watch(
-      poll,
-      () => this.#listener?.state === 'listening',
-      () => asker,
-      () => this.#sessions.all(),
-    )
+    const roads = new Roads({
+      database,
+      schema,
+      listen: settings.listen,
+      channel,
+      callTimeout,
+      hinted: keys => this.#hinted(keys),
+      polling: once(warnOfPolling),
+    })
     const host: SessionHost = {
       calls,
       knowledge,
-      beatWire,
+      beatWire: roads.beat,
       onRenewed: (session, differs) => this.#renewed(session, differs),
       onOver: session => this.#over(session),
-      isHealthy: session => this.#isHealthy(session),
+      isHealthy: session => this.#health.allows(session.ttl),
     }
     const info = JSON.stringify({ host: hostname(), pid: process.pid })
-    this.#sessions = new Sessions(host, askWire, callTimeout, () => ({
-      owner,
-      channel: this.#listener && this.#listener.state !== 'polling' ? channel : undefined,
+    this.#settings = settings
+    this.#roads = roads
+    this.#health = new Health(settings.healthy)
+    this.#line = new Line(settings.maxPending, settings.maxPendingPerKey)
+    this.#sessions = new Sessions(host, roads.ask, callTimeout, () => ({
+      owner: settings.owner,
+      channel: roads.channel,
       info,
     }))
+    this.#watch = new Watch(
+      poll,
+      () => roads.isListening,
+      () => this.#desk.asker,
+      () => this.#sessions.all(),
+    )
     this.#guards = new Guards({
-      schema: this.#schema,
-      database: this.#database,
+      schema,
+      database,
       knowledge,
-      wire: returnWire,
+      wire: roads.giveBack,
       callTimeout,
       distrust: session => this.#distrust(session),
-      stillOpen: (key, milliseconds) => {
-        const warning = `a transaction under ${JSON.stringify(key)} has been open for ${milliseconds} ms: the line waits for it`
-        process.emitWarning(warning, { type: 'FencepostWarning', code: 'FENCEPOST_GUARD_OPEN' })
-      },
+      stillOpen: warnOfOpenGuard,
     })
-    const desk: Desk = {
-      schema: this.#schema,
+    this.#desk = new Desk({
+      schema,
       calls,
       knowledge,
-      askWire,
-      returnWire,
+      askWire: roads.ask,
+      returnWire: roads.giveBack,
       callTimeout,
       poll,
       channel,
       line: this.#line,
       sessions: this.#sessions,
-      lockHost: {
-        guards: this.#guards,
-        release: (session, key, token) => returner.release(session, key, token),
-      },
-      get asker() {
-        return asker
-      },
-      get returner() {
-        return returner
-      },
-      everReached: false,
-      queued: (request, session, expiresIn) => {
-        this.#line.enqueue(request, session)
-        this.#watch.queued(session, expiresIn)
-        if (this.#closing === undefined) return
-        request.giveUp(new ClosedError('the client is closed'))
-      },
+      guards: this.#guards,
+      queued: (request, session, expiresIn) => this.#queued(request, session, expiresIn),
       looked: (session, answers) => this.#watch.looked(session, answers),
       hinted: keys => this.#hinted(keys),
-    }
-    const asker = new Asker(desk)
-    const returner = new Returner(desk)
-    this.#desk = desk
+    })
   }
 
   /**
@@ -250,10 +164,10 @@ export class Fencepost implements AsyncDisposable {
 
   /** Creates or updates the schema, on a connection of its own. Any number of processes may do so at once. */
   async migrate(): Promise<MigrateResult> {
-    const database = this.#database
-    if (typeof database === 'string') return await migrate({ connection: database, schema: this.#schema })
+    const { database, schema } = this.#settings
+    if (typeof database === 'string') return await migrate({ connection: database, schema })
     if (!isPool(database)) throw new BadOptionError('migrate: want a pool or a connection string')
-    return await migrate({ connection: database.options, schema: this.#schema })
+    return await migrate({ connection: database.options, schema })
   }
 
   /**
@@ -262,7 +176,7 @@ export class Fencepost implements AsyncDisposable {
    * acquired by hand are not waited for. The second call waits for the first.
    */
   async close(options: CloseOptions = {}): Promise<void> {
-    const timeout = milliseconds('timeout', options.timeout ?? '5s', 0, longest)
+    const timeout = readCloseTimeout(options)
     this.#closing ??= whileAlive(this.#close(timeout))
     await this.#closing
   }
@@ -273,33 +187,28 @@ export class Fencepost implements AsyncDisposable {
 
   #ask(key: string, options: AcquireOptions, orNull: boolean): Promise<Lock | null> {
     try {
-      return this.#request(key, checkOptions(options), orNull).promise
+      return this.#request(key, options, orNull).promise
     } catch (error) {
       return Promise.reject(error)
     }
   }
 
   #request(key: string, options: AcquireOptions, orNull: boolean): Request {
-    const wait = orNull ? 0 : options.timeout
-    const timeout = wait === undefined ? undefined : milliseconds('timeout', wait, 0, longest)
-    const details = {
-      key: fullKey(this.#namespace, key),
-      ttl: options.ttl === undefined ? this.#ttl : checkTtl(options.ttl),
-      label: checkLabel('label', options.label),
-      metadata: checkMetadata(options.metadata),
-      signal: checkSignal(options.signal),
-      waits: timeout !== 0,
-      orNull,
-      timeout,
-    }
+    const details = readRequest(this.#settings, key, options, orNull)
     if (this.#closing !== undefined) throw new ClosedError('the client is closed')
     if (details.signal?.aborted) throw new AbortedError(details.key, details.signal.reason)
-    this.#checkHealth()
+    this.#health.check(this.#settings.ttl)
     this.#line.checkRoom(details.key)
     const request = new Request(details, this.#requestOwner)
     this.#line.add(request)
     this.#desk.asker.ask(request)
     return request
+  }
+
+  #queued(request: Request, session: Session, expiresIn: number | null): void {
+    this.#line.enqueue(request, session)
+    this.#watch.queued(session, expiresIn)
+    if (this.#closing !== undefined) request.giveUp(new ClosedError('the client is closed'))
   }
 
   async #run<T>(lock: Lock, section: (lock: Lock) => Promise<T> | T): Promise<T> {
@@ -344,29 +253,6 @@ export class Fencepost implements AsyncDisposable {
     }
   }
 
-  #isHealthy(session: Session): boolean {
-    if (this.#askHealth()) {
-      this.#unhealthySince = undefined
-      return true
-    }
-    this.#unhealthySince ??= performance.now()
-    return performance.now() - this.#unhealthySince < session.ttl
-  }
-
-  #askHealth(): boolean {
-    try {
-      return this.#healthy() !== false
-    } catch {
-      return false
-    }
-  }
-
-  #checkHealth(): void {
-    if (this.#unhealthySince === undefined || performance.now() - this.#unhealthySince < this.#ttl) return
-    if (!this.#askHealth()) throw new UnhealthyError('healthy() has answered false for a whole ttl')
-    this.#unhealthySince = undefined
-  }
-
   async #close(timeout: number): Promise<void> {
     for (const request of this.#line.all()) request.giveUp(new ClosedError('the client is closed'))
     for (const session of this.#sessions.all()) {
@@ -378,87 +264,31 @@ export class Fencepost implements AsyncDisposable {
     for (const session of this.#sessions.all()) session.end('shutdown')
     await within(this.#desk.returner.idle(), 2_000)
     this.#watch.stop()
-    this.#listener?.stop()
-    await Promise.all([...this.#lanes.map(lane => lane.close()), this.#guards.close()])
-  }
-
-  #wires(listen: FencepostOptions['listen']): [Wire, Wire, Wire] {
-    const database = this.#database
-    if (typeof database !== 'string' && !isPool(database)) {
-      const wire = new QueryWire(database, this.#schema)
-      if (typeof listen !== 'object') return [wire, wire, wire]
-      const beat = new Lane(connector(listen.connectionString, 'fencepost beat', this.#schema))
-      this.#lanes.push(beat)
-      return [new FallbackWire(beat, wire), wire, wire]
-    }
-    const lane = (name: string, from: PoolLike | string = database): Lane => {
-      const made = new Lane(connector(from, `fencepost ${name}`, this.#schema))
-      this.#lanes.push(made)
-      return made
-    }
-    const beat = typeof listen === 'object' ? lane('beat', listen.connectionString) : lane('beat')
-    const [ask, giveBack] = [lane('ask'), lane('return')]
-    return [new FallbackWire(beat, giveBack), ask, giveBack]
-  }
-
-  #listen(listen: FencepostOptions['listen'], channel: string): Listener | undefined {
-    const [beat, ...others] = this.#lanes
-    const from = others.at(-1) ?? beat
-    if (!beat || !from || listen === false) return undefined
-    const sameRoad = listen === true
-    const listener = new Listener(beat, from, channel, pingInterval, {
-      hinted: keys => this.#hinted(keys),
-      polling: () => this.#warnOfPolling(),
-      direct: async connection => {
-        await connection.claim(callTimeout)
-        if (sameRoad) for (const lane of others) await lane.connection?.claim(callTimeout)
-      },
-    })
-    beat.onOpen = connection => listener.attach(connection)
-    beat.onBroken = () => listener.detach()
-    for (const lane of others) {
-      lane.onOpen = async (connection: Connection) => {
-        connection.onNotification = payload => listener.heardElsewhere(payload)
-        if (sameRoad && listener.state === 'listening') await connection.claim(callTimeout)
-        if (listener.state === 'deaf' && this.#closing === undefined)
-          void beat.open(callTimeout).catch(() => {})
-      }
-    }
-    return listener
-  }
-
-  #warnOfPolling(): void {
-    if (this.#warnedOfPolling) return
-    this.#warnedOfPolling = true
-    process.emitWarning(
-      'no notification arrives through this connection (a transaction pooler?): waiting by polling. ' +
-        'Give listen: { connectionString } a direct connection, or listen: false to say that this is meant.',
-      { type: 'FencepostWarning', code: 'FENCEPOST_POLLING' },
-    )
+    await Promise.all([this.#roads.close(), this.#guards.close()])
   }
 }
 
-function checkTtl(ttl: Duration): number {
-  return milliseconds('ttl', ttl, 1_000, 86_400_000)
+function once(tell: () => void): () => void {
+  let isTold = false
+  return () => {
+    if (!isTold) tell()
+    isTold = true
+  }
 }
 
-function checkSignal(signal: AbortSignal | undefined): AbortSignal | undefined {
-  if (signal === undefined || signal instanceof AbortSignal) return signal
-  throw new BadOptionError('signal: want an AbortSignal')
+function warnOfPolling(): void {
+  process.emitWarning(
+    'no notification arrives through this connection (a transaction pooler?): waiting by polling. ' +
+      'Give listen: { connectionString } a direct connection, or listen: false to say that this is meant.',
+    { type: 'FencepostWarning', code: 'FENCEPOST_POLLING' },
+  )
 }
 
-function checkHealthy(healthy: (() => boolean) | undefined): () => boolean {
-  if (healthy === undefined) return () => true
-  if (typeof healthy === 'function') return healthy
-  throw new BadOptionError('healthy: want a function that answers true or false')
-}
-
-function checkListen(
-  listen: NonNullable<FencepostOptions['listen']>,
-): NonNullable<FencepostOptions['listen']> {
-  if (typeof listen === 'boolean') return listen
-  if (typeof listen?.connectionString === 'string' && listen.connectionString !== '') return listen
-  throw new BadOptionError('listen: want true, false or { connectionString }')
+function warnOfOpenGuard(key: string, milliseconds: number): void {
+  process.emitWarning(
+    `a transaction under ${JSON.stringify(key)} has been open for ${milliseconds} ms: the line waits for it`,
+    { type: 'FencepostWarning', code: 'FENCEPOST_GUARD_OPEN' },
+  )
 }
 
 async function settled(promises: readonly Promise<unknown>[], timeout: number): Promise<void> {

@@ -9,14 +9,18 @@ export { MigrationError } from './database/migrations/migration-error.ts'
 export { type MigrationSqlOptions, migrationSql } from './database/migrations/script.ts'
 export type { Queryable } from './database/ports.ts'
 export * from './errors.ts'
+export { Fencepost } from './fencepost.ts'
 export {
-  type AcquireOptions,
-  type CloseOptions,
-  Fencepost,
-  type FencepostOptions,
-  type TryAcquireOptions,
-} from './fencepost.ts'
+  type AdvisoryKey,
+  type AdvisoryLockOptions,
+  advisoryKey,
+  advisoryLock,
+  withAdvisoryLock,
+} from './guard/advisory.ts'
+export type { FencedStore } from './guard/fenced-store.ts'
+export { FileFencedStore } from './guard/file-fenced-store.ts'
 export type { Guard } from './guard/guard.ts'
-export type { TransactionClient, TransactionOptions } from './guard/transaction.ts'
+export type { TransactionClient, TransactionOptions, TransactionPool } from './guard/transaction.ts'
 export type { Lock, LockState, ReleaseOutcome } from './lock/lock.ts'
 export type { Duration } from './options.ts'
+export type { AcquireOptions, CloseOptions, FencepostOptions, TryAcquireOptions } from './settings.ts'

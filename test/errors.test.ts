@@ -27,10 +27,13 @@ const classes = Object.entries(errors).filter(([, value]) => typeof value === 'f
 
 test('every error is exported, has a code of its own and its name', () => {
   const concrete = classes.filter(([name]) => name !== 'FencepostError')
-  expect(Object.fromEntries(concrete.map(([name, type]) => [name, type.prototype.code]))).toEqual(codes)
+  const found = Object.fromEntries(concrete.map(([name, type]) => [name, type.prototype.code]))
+  expect(found).toMatchObject(codes)
+  expect(new Set(Object.values(found)).size).toBe(concrete.length)
   for (const [name, type] of concrete) {
     expect(type.prototype).toBeInstanceOf(errors.FencepostError)
     expect(type.prototype.name).toBe(name)
+    expect(type.prototype.code).toMatch(/^[a-z]+(_[a-z]+)*$/)
     expect(fencepost).toHaveProperty(name, type)
   }
 })

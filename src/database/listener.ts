@@ -8,7 +8,7 @@
  */
 import { Backoff } from './backoff.ts'
 import type { Connection } from './connection.ts'
-import type { Lane } from './lane.ts'
+import type { Lane, Wire } from './lane.ts'
 
 const pingTimeout = 3_000
 
@@ -24,7 +24,7 @@ export interface ListenerEvents {
 export class Listener {
   readonly channel: string
   readonly #lane: Lane
-  readonly #other: Lane
+  readonly #other: Wire
   readonly #events: ListenerEvents
   readonly #pingInterval: number
   #state: 'deaf' | 'probing' | 'listening' | 'polling' = 'deaf'
@@ -33,7 +33,7 @@ export class Listener {
   #stopped = false
 
   /** @param other where the probe is sent from: its own connection would be told in any case */
-  constructor(lane: Lane, other: Lane, channel: string, pingInterval: number, events: ListenerEvents) {
+  constructor(lane: Lane, other: Wire, channel: string, pingInterval: number, events: ListenerEvents) {
     this.#lane = lane
     this.#other = other
     this.channel = channel

@@ -102,6 +102,7 @@ export async function guard(host: GuardHost, grant: Pinnable, transaction: Query
     throw new NotInTransactionError('a guard ends with its transaction: begin one first')
   }
   const sure = pinned
+  survive(transaction)
   host.endAfter(sure.transaction, sure.milliseconds)
   return {
     transaction: sure.transaction,
@@ -116,6 +117,16 @@ export async function guard(host: GuardHost, grant: Pinnable, transaction: Query
     },
     wasCommitted: () => wasCommitted(host, grant.key, sure, undefined),
   }
+}
+
+const surviving = new WeakSet<object>()
+
+/** The bound may end the connection, and a client of `pg` that is out of its pool ends the process if nobody listens. */
+function survive(transaction: Queryable): void {
+  const { on } = transaction as { on?: (event: 'error', listener: () => void) => unknown }
+  if (typeof on !== 'function' || surviving.has(transaction)) return
+  surviving.add(transaction)
+  on.call(transaction, 'error', () => {})
 }
 
 /** The handle is told of its loss, and the caller why. */

@@ -77,7 +77,7 @@ export class Asker {
   }
 
   async #askFor(batch: Request[]): Promise<void> {
-    const { sessions, calls, askWire, callTimeout, knowledge } = this.#desk
+    const { sessions, calls, askWire, callTimeout, knowledge } = this.#desk.options
     const ttl = batch[0]?.details.ttl
     if (ttl === undefined) return
     let session: Session | undefined
@@ -126,7 +126,7 @@ export class Asker {
 
   /** Transient failures are tried again, those of the connection for as long as the request's ttl. */
   async #failed(batch: Request[], error: unknown): Promise<void> {
-    const failure = explain(error, this.#desk.schema)
+    const failure = explain(error, this.#desk.options.schema)
     const again: Request[] = []
     for (const request of batch) {
       // Its outcome is unknown: once the generation has been raised, nothing of it is left.
@@ -150,17 +150,17 @@ export class Asker {
   }
 
   async #look(session: Session, keys: Set<string> | null): Promise<void> {
-    const { calls, askWire, callTimeout, knowledge, line } = this.#desk
+    const { calls, askWire, callTimeout, knowledge, line } = this.#desk.options
     if (session.isOver) return
     const waiting = line.queuedOf(session).filter(request => keys === null || keys.has(request.key))
     try {
       const answers = await calls.tick(askWire, callTimeout, session.id, waiting, knowledge.witness())
       this.#backoff.reset()
       for (const answer of answers) this.deliver(answer, session)
-      this.#desk.looked(session, answers)
+      this.#desk.options.looked(session, answers)
     } catch {
       // Nothing is lost: the next look is due within the poll interval, and a tick changes nothing that it alone could.
-      this.#desk.looked(session, [])
+      this.#desk.options.looked(session, [])
       await this.#backoff.wait()
     }
   }
@@ -171,7 +171,7 @@ export class Asker {
    */
   deliver(answer: Answer, session: Session, asked?: ReadonlyMap<string, Request>): void {
     if (answer.outcome === 'handed') return this.#desk.returner.hint(answer.channel, answer.key)
-    const request = this.#desk.line.get(answer.request) ?? asked?.get(answer.request ?? '')
+    const request = this.#desk.options.line.get(answer.request) ?? asked?.get(answer.request ?? '')
     if (!request) return
     request.failingSince = undefined
     request.failure = undefined
@@ -181,12 +181,12 @@ export class Asker {
       case 'granted':
         return this.#grant(request, answer.token as string, session)
       case 'queued':
-        if (request.stage !== 'queued') this.#desk.queued(request, session, answer.expiresIn)
+        if (request.stage !== 'queued') this.#desk.options.queued(request, session, answer.expiresIn)
         return
       case 'busy':
         return request.resolveBusy()
       case 'again':
-        this.#desk.line.dequeue(request)
+        this.#desk.options.line.dequeue(request)
         request.stage = 'asking'
         return this.ask(request)
       case 'dead':
@@ -204,7 +204,7 @@ export class Asker {
   #grant(request: Request, token: string, session: Session): void {
     // The session's end gives the row back.
     if (session.trust() === 'over') return this.#askElsewhere(request, session)
-    const lock = new Lock(request.details, request.id, token, session, this.#desk.lockHost)
+    const lock = new Lock(request.details, request.id, token, session, this.#desk)
     session.held.set(token, lock)
     request.resolve(lock)
   }

@@ -1,15 +1,16 @@
 import type { Answer, Calls } from '../database/calls.ts'
 import type { Wire } from '../database/lane.ts'
+import type { TransactionHost } from '../guard/transaction.ts'
 import type { Knowledge } from '../session/knowledge.ts'
 import type { Session } from '../session/session.ts'
-import type { Asker } from './asker.ts'
+import { Asker } from './asker.ts'
 import type { Line } from './line.ts'
 import type { LockHost } from './lock.ts'
 import type { Request } from './request.ts'
-import type { Returner } from './returner.ts'
+import { Returner } from './returner.ts'
 
-/** What those who ask and those who give back have in common. */
-export interface Desk {
+/** What a desk is given by the client that it belongs to. */
+export interface DeskOptions {
   readonly schema: string
   readonly calls: Calls
   readonly knowledge: Knowledge
@@ -21,13 +22,32 @@ export interface Desk {
   readonly poll: number
   readonly channel: string
   readonly line: Line
-  readonly asker: Asker
-  readonly returner: Returner
-  readonly lockHost: LockHost
   readonly sessions: { get(ttl: number): Promise<Session> }
-  /** Once a call has been answered, an unreachable database is an outage and not a wrong address. */
-  everReached: boolean
+  readonly guards: TransactionHost
   queued(request: Request, session: Session, expiresIn: number | null): void
   looked(session: Session, answers: readonly Answer[]): void
   hinted(keys: readonly string[] | null): void
+}
+
+/** Where a client asks and gives back, and what the two have in common. */
+export class Desk implements LockHost {
+  readonly asker: Asker
+  readonly returner: Returner
+  readonly options: DeskOptions
+  /** Once a call has been answered, an unreachable database is an outage and not a wrong address. */
+  everReached = false
+
+  constructor(options: DeskOptions) {
+    this.options = options
+    this.asker = new Asker(this)
+    this.returner = new Returner(this)
+  }
+
+  get guards(): TransactionHost {
+    return this.options.guards
+  }
+
+  release(session: Session, key: string, token: string): Promise<'released'> {
+    return this.returner.release(session, key, token)
+  }
 }

@@ -85,7 +85,7 @@ export class Returner {
   /** The next in line listens there. Sent after the commit that granted it. */
   hint(channel: string | null, key: string | null): void {
     if (channel === null || key === null) return
-    if (channel === this.#desk.channel) return this.#desk.hinted([key])
+    if (channel === this.#desk.options.channel) return this.#desk.options.hinted([key])
     const keys = this.#hints.get(channel)
     if (keys) keys.add(key)
     else this.#hints.set(channel, new Set([key]))
@@ -132,7 +132,7 @@ export class Returner {
   }
 
   async #pay(session: Session, debts: Debts): Promise<void> {
-    const { calls, returnWire: wire, callTimeout, knowledge } = this.#desk
+    const { calls, returnWire: wire, callTimeout, knowledge } = this.#desk.options
     if (debts.closes) {
       // Its end gives everything back at once. Past its ttl the database has done so by itself.
       if (performance.now() < session.closeBy) {
@@ -219,7 +219,7 @@ export class Returner {
         this.#pinned.set(token, { session, key, token })
         const again = setTimeout(() => {
           if (this.#pinned.delete(token) && !session.isOver) void this.release(session, key, token)
-        }, this.#desk.poll)
+        }, this.#desk.options.poll)
         again.unref()
       }
     }
@@ -230,7 +230,7 @@ export class Returner {
    * a lock that was held before the call and is not in the answer is lost. What was in flight at either end is left alone.
    */
   async #settle(session: Session): Promise<void> {
-    const { calls, returnWire, callTimeout, knowledge, line } = this.#desk
+    const { calls, returnWire, callTimeout, knowledge, line } = this.#desk.options
     const heldBefore = [...session.held]
     const before = new Set([...session.held.keys(), ...session.returning])
     const asked = new Set(line.all().map(request => request.id))
@@ -250,7 +250,11 @@ export class Returner {
     const hints = [...this.#hints].map(([channel, keys]) => ({ channel, payload: payloadOf([...keys]) }))
     this.#hints.clear()
     try {
-      await this.#desk.calls.notify(this.#desk.returnWire, this.#desk.callTimeout, hints)
+      await this.#desk.options.calls.notify(
+        this.#desk.options.returnWire,
+        this.#desk.options.callTimeout,
+        hints,
+      )
     } catch {
       // A hint and no more: who waits looks within the poll interval.
     }

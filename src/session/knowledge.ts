@@ -6,6 +6,8 @@ export class Knowledge {
   #base = 0n
   #boot: string | undefined
   #reading: Reading | undefined
+  /** After a proved step of the server's clock, until the grace that it calls for is there. */
+  #steppedTo: Reading | undefined
 
   get boot(): string | undefined {
     return this.#boot
@@ -31,7 +33,15 @@ export class Knowledge {
     this.#boot = answer.boot
     const reading = { sent, answered: now(), serverTime: answer.serverTime }
     const stepped = !reborn && this.#reading !== undefined && wasStepped(this.#reading, reading)
-    this.#reading = reading
+    // The old reading stays until then: every call of ours is in doubt and judges no expiry by the new clock.
+    if (stepped) this.#steppedTo = reading
+    else this.#reading = reading
     return { reborn, stepped }
+  }
+
+  /** The server has begun the grace. */
+  graced(): void {
+    if (this.#steppedTo) this.#reading = this.#steppedTo
+    this.#steppedTo = undefined
   }
 }

@@ -189,7 +189,13 @@ export class Session {
   #note(answer: { base: string; boot: string; serverTime: number }, sent: Moment): boolean {
     const { calls, beatWire, knowledge } = this.#host
     const { reborn, stepped } = knowledge.learn(answer, sent)
-    if (stepped) calls.clockStepped(beatWire, this.ttl / 3, knowledge.witness()).catch(() => {})
+    // Should it fail, the next heartbeat proves the step again.
+    if (stepped) {
+      calls
+        .clockStepped(beatWire, this.ttl / 3, knowledge.witness())
+        .then(() => knowledge.graced())
+        .catch(() => {})
+    }
     return reborn
   }
 

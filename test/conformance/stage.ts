@@ -96,13 +96,21 @@ export class Stage {
     return rows.map(({ owner }) => owner)
   }
 
-  /** Lets the sessions of a client be over in the database; the client is not told. */
-  async expire(client: Fencepost): Promise<void> {
-    const expired = await this.db.query(
-      `update ${this.sql('sessions')} set expires_at = clock_timestamp() - interval '1 s'
-        where owner = $1 and died is null returning id`,
+  /** Lets the time of a client's sessions be over: whoever meets one may bury it. The client is not told. */
+  expire(client: Fencepost): Promise<void> {
+    return this.#strike(client, `expires_at = clock_timestamp() - interval '1 s'`)
+  }
+
+  /** Stores the death of a client's sessions, as somebody does who found them expired. The client is not told. */
+  bury(client: Fencepost): Promise<void> {
+    return this.#strike(client, 'died = clock_timestamp(), generation = generation + 1')
+  }
+
+  async #strike(client: Fencepost, blow: string): Promise<void> {
+    const struck = await this.db.query(
+      `update ${this.sql('sessions')} set ${blow} where owner = $1 and died is null returning id`,
       [this.ownerOf(client)],
     )
-    expect(expired).not.toEqual([])
+    expect(struck).not.toEqual([])
   }
 }

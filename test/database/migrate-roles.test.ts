@@ -51,19 +51,10 @@ async function mayTouch(role: string): Promise<readonly string[]> {
 }
 
 const published = [
-  ...[
-    'acquire',
-    'assert_held',
-    'cancel',
-    'clock_stepped',
-    'close_session',
-    'dispatch',
-    'fence',
-    'heartbeat',
-    'invoke',
-  ],
-  ...['open_session', 'pin', 'pin_again', 'raise_generation', 'release', 'schema_version', 'settle', 'tick'],
-  'transaction_status',
+  ...['acquire', 'advisory_lock_within', 'assert_held', 'cancel', 'clock_stepped', 'close_session', 'dispatch'],
+  ...['fence', 'fence_table', 'fenced', 'heartbeat', 'invoke', 'open_session', 'pin', 'pin_again', 'present'],
+  ...['presented_setting', 'raise_generation', 'release', 'schema_version', 'settle', 'tick'],
+  ...['transaction_status', 'unfence_table'],
 ]
 
 test('a role without a grant may do nothing at all', async () => {

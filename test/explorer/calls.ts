@@ -53,12 +53,12 @@ export function nameOf(id: string | null): string {
 export const at = (key: string, request: string): Place => ({ key, request: requestId(request) })
 export const token = (key: string, number: number): Place => ({ key, token: number })
 
-export function acquire(session: string, places: readonly Place[], options: { wait?: boolean; generation?: number } = {}): Call {
-  const { wait = true, generation = 1 } = options
+export function acquire(session: string, places: readonly Place[], options: { wait?: boolean; generation?: number; seen?: number } = {}): Call {
+  const { wait = true, generation = 1, seen } = options
   const waits = wait ? 'null' : `array[${places.map(() => 'false')}]`
-  return call('acquire', session, places, `${generation}, ${keys(places)}, ${requests(places)}, ${waits}`, {
+  return call('acquire', session, places, `${generation}, ${keys(places)}, ${requests(places)}, ${waits}${seen === undefined ? '' : `, seen => row(${seen}, null, null)`}`, {
     generation,
-    words: wait ? 'acquire' : 'try',
+    words: `${wait ? 'acquire' : 'try'}${seen === undefined ? '' : `, having seen base ${seen},`}`,
   })
 }
 

@@ -37,6 +37,12 @@ export class Clients {
     return [...this.#clients].filter(([, client]) => client.crashed).map(([id]) => id)
   }
 
+  /** All that it knows, as one text. */
+  get summary(): string {
+    const requests = [...this.requests.values()].map(({ id, is, token, generation }) => [id, is, token, generation])
+    return JSON.stringify([requests, [...this.#clients]])
+  }
+
   isOver(session: string): boolean {
     return this.#client(session).over
   }

@@ -14,6 +14,8 @@ export interface Program {
   readonly quiet?: readonly string[]
   /** The only key that is in play, where there is but one: checked. A row that is locked then concerns one line only. */
   readonly key?: string
+  /** Whether a new incarnation may begin. */
+  readonly incarnations?: boolean
   /** Calls that an actor makes, and that were sent before the schedule begins. */
   readonly onTheWay?: readonly Call[]
 }
@@ -21,9 +23,16 @@ export interface Program {
 export interface Actor {
   readonly name: string
   readonly script: () => Script
+  /** Its calls run from beginning to return in one step, as if nothing could come between. */
+  readonly whole?: boolean
   /**
    * What the process does, on a new connection, once this one was terminated under it. Without it the process has
    * crashed, and its session with it. `false`: this connection is never terminated.
    */
   readonly killed?: (() => Script) | false
+}
+
+/** Tables that nobody changes while the program runs, so that looking at them is no event. */
+export function quietTables(program: Program): string[] {
+  return [...(program.incarnations ? [] : ['cluster', 'canary']), 'fences', ...(program.quiet ?? [])]
 }

@@ -1,7 +1,7 @@
 import { type Call, nameOf, type Reply, type Script } from './calls.ts'
 import { type Footprint, nothing, union, without } from './instrument/footprint.ts'
 import type { Instrumented } from './instrument/instrument.ts'
-import type { Program } from './program.ts'
+import { type Program, quietTables } from './program.ts'
 import { Record } from './record.ts'
 import type { Stage } from './stage.ts'
 import { type Finish, type State, Violation } from './state.ts'
@@ -28,6 +28,8 @@ interface Role {
 
 export interface ScheduleOptions {
   readonly names: Map<string, number>
+  /** Summaries of what schedules have ended in. */
+  readonly ends: Set<string>
   /** How often a backend may be terminated. */
   readonly kills: number
   /** Whether it may be in the middle of a function, too. */
@@ -77,7 +79,7 @@ export class Schedule {
     return this.choices().find(choice => {
       if (choice.act !== 'step' || choice.actor === this.#roles.length) return false
       const { at } = this.#stage.place(choice.actor)
-      if (at === 'returned' || !this.#stage.stops) return false
+      if (at === 'returned' || !this.#stage.stops(choice.actor)) return false
       if (at === 'rest' && (this.#program.clock || isNoticed(this.#role(choice.actor).call))) return false
       const [, { reads, changes }] = this.#effect(choice)
       return at === 'rest' || reads.length + changes.length === 0
@@ -110,8 +112,12 @@ export class Schedule {
     await this.#follow(choice.actor, waited)
   }
 
+  /** Lets time pass over what has come of it, unless that was done before for the very same. */
   async finish(): Promise<void> {
     const { clients } = this.#record
+    const { ends } = this.#options
+    if (ends.has(this.#record.summary)) return
+    ends.add(this.#record.summary)
     const waiting = clients.waiting.map(({ session, key, id }) => ({ session, key, request: id }))
     this.words.push('time passes; everybody ticks, lets go, and closes')
     const { rows } = await this.#stage.control.query<{ finish: Finish }>('select explorer.finish($1, $2) as finish', [
@@ -126,16 +132,16 @@ export class Schedule {
     if (actor === this.#roles.length) return [`clock ${this.#clockSteps}`, clockMoves]
     const role = this.#role(actor)
     const place = this.#stage.place(actor)
-    if (place.at === 'rest') return [`call ${role.calls}`, this.#atOnce(role) ?? atBeginning(role.call)]
+    if (place.at === 'rest') return [`call ${role.calls}`, this.#atOnce(actor, role) ?? atBeginning(role.call)]
     if (place.at === 'gate' && act === 'step') return [`point ${place.point}`, whileOpen(this.#reach(place.point))]
     return [act, atEnd(role.touched)]
   }
 
   // Without gates a call is one step from its beginning to its return.
-  #atOnce(role: Role): Access | undefined {
+  #atOnce(actor: number, role: Role): Access | undefined {
     const call = role.call
-    if (this.#stage.stops || !call) return undefined
-    return whileOpen(this.#protocol.footprints.get(call.function) ?? nothing)
+    if (this.#stage.stops(actor) || !call) return undefined
+    return whileOpen(without(this.#protocol.footprints.get(call.function) ?? nothing, quietTables(this.#program)))
   }
 
   async #begin(actor: number, role: Role): Promise<void> {
@@ -145,7 +151,7 @@ export class Schedule {
     const { key } = this.#program
     if (call.places.some(place => key !== undefined && place.key !== key)) throw new Error(`explorer: ${call.words}: not ${key}`)
     role.sentAt = this.#record.clock
-    role.touched = this.#stage.stops ? nothing : (this.#protocol.footprints.get(call.function) ?? nothing)
+    role.touched = this.#stage.stops(actor) ? nothing : (this.#protocol.footprints.get(call.function) ?? nothing)
     this.#record.clients.sent(call, call.generation)
     await this.#stage.begin(actor, call)
   }
@@ -155,18 +161,19 @@ export class Schedule {
     const { call } = role
     if (place.at !== 'returned' || !call) throw new Error('explorer: nothing to end')
     const failed = place.reply.error !== undefined
-    await this.#stage.end(actor)
+    const state = await this.#stage.end(actor)
     this.#record.ended(actor)
     this.words.push(`${this.#name(actor)} ${failed ? `is refused (${place.reply.error})` : `commits${say(place.reply)}`}`)
     role.touched = nothing
-    await this.#refresh()
+    this.#became(state)
     const { clients } = this.#record
     if (call.function === 'raise_generation' && call.session && place.reply.answers[0]?.outcome) {
       clients.raised(call.session, Number(place.reply.answers[0].outcome), this.#record.state)
     }
     if (lost) {
       this.#kills++
-      await this.#stage.kill(actor)
+      // An idle backend leaves nothing behind; that of a process that goes on is terminated all the same.
+      if (this.#program.actors[actor]?.killed) await this.#stage.kill(actor)
       this.words.push(`${this.#name(actor)} is terminated before the answer is out`)
       this.#bury(actor, role)
       return
@@ -247,7 +254,7 @@ export class Schedule {
 
   #reach(point: number): Footprint {
     const { footprint = nothing, oneKey = nothing } = this.#protocol.points.get(point) ?? {}
-    return without(this.#program.key === undefined ? footprint : oneKey, this.#program.quiet ?? [])
+    return without(this.#program.key === undefined ? footprint : oneKey, quietTables(this.#program))
   }
 
   #footprint(point: number): Footprint {
@@ -263,11 +270,15 @@ export class Schedule {
 
   async #refresh(): Promise<void> {
     const { rows } = await this.#stage.control.query<{ state: State }>('select explorer.state() as state')
-    if (!rows[0]) return
+    if (rows[0]) this.#became(rows[0].state)
+  }
+
+  #became(state: State): void {
     const before = this.#record.state
-    this.#record.became(rows[0].state)
+    this.#record.became(state)
     this.#record.checkBeliefs()
-    checkQuiet(this.#program, before, rows[0].state)
+    if (!this.#program.incarnations && state.base !== before.base) throw new Error('explorer: a new incarnation began')
+    checkQuiet(this.#program, before, state)
   }
 
   #blocked(): Set<number> {

@@ -1,10 +1,10 @@
 import pg from 'pg'
 import { type Edit, type Instrumented, instrument, type Point } from './instrument/instrument.ts'
-import type { Program } from './program.ts'
+import { type Program, quietTables } from './program.ts'
 import { Record } from './record.ts'
 import { type Choice, Schedule } from './schedule.ts'
 import { Stage } from './stage.ts'
-import { type State, Violation } from './state.ts'
+import { Violation } from './state.ts'
 import { janitor, sessionId } from './calls.ts'
 
 export interface SearchOptions {
@@ -74,7 +74,8 @@ export class Explorer {
   async explore(program: Program, options: Omit<SearchOptions, 'url' | 'schema'> = {}): Promise<Found> {
     const { grain = 'statements' } = options
     const points = grain === 'calls' ? [] : [...this.protocol.points.values()].filter(point => counts(point, program))
-    const stage = await Stage.open(this.#url, this.#schema, points.map(({ id }) => id), program.actors.length)
+    const stops = points.map(({ id }) => id)
+    const stage = await Stage.open(this.#url, this.#schema, program.actors.map(({ whole }) => (whole ? [] : stops)))
     try {
       await prepare(program, stage)
       return await search(program, stage, this.protocol, options)
@@ -87,7 +88,7 @@ export class Explorer {
 // A point counts where what follows it touches anything that another actor may change.
 function counts({ footprint, oneKey, inner }: Point, program: Program): boolean {
   const reach = program.key === undefined ? footprint : oneKey
-  const quiet = new Set(['cluster', 'canary', 'fences', ...(program.quiet ?? [])])
+  const quiet = new Set(quietTables(program))
   if ([...reach.sees, ...reach.locks].some(table => !quiet.has(table))) return true
   if (inner) return false
   return reach.tickets || reach.draws || reach.counts || (reach.clock && program.clock !== undefined)
@@ -107,6 +108,7 @@ async function prepare(program: Program, stage: Stage): Promise<void> {
 async function search(program: Program, stage: Stage, protocol: Instrumented, options: Omit<SearchOptions, 'url' | 'schema'>): Promise<Found> {
   const { depth = Number.POSITIVE_INFINITY, kills = 0, killsInside = false, reduce = true } = options
   const names = new Map<string, number>()
+  const ends = new Set<string>()
   const visited = new Map<string, number>()
   const tally = { schedules: 0, finished: 0, unreached: 0, steps: 0 }
   const started = performance.now()
@@ -126,7 +128,7 @@ async function search(program: Program, stage: Stage, protocol: Instrumented, op
     const taken = [...next.prefix]
     const { budget } = next
     let last = taken.at(-1)?.actor
-    const schedule = new Schedule(program, stage, protocol, await begin(program, stage), { names, kills, killsInside })
+    const schedule = new Schedule(program, stage, protocol, await begin(program, stage), { names, ends, kills, killsInside })
     tally.schedules++
     try {
       if (!(await follow(schedule, next))) {
@@ -189,7 +191,7 @@ async function follow(schedule: Schedule, { prefix, from }: Open): Promise<boole
 }
 
 async function begin(program: Program, stage: Stage): Promise<Record> {
-  const record = new Record((await stage.restore()) as State)
+  const record = new Record(await stage.restore())
   for (const [name, ttl] of Object.entries(program.sessions)) record.clients.open(sessionId(name), ttl)
   record.clients.open(janitor, 60)
   for (const call of program.before ?? []) record.clients.sent(call, call.generation)

@@ -1,5 +1,6 @@
 import pg from 'pg'
 import type { Call, Reply } from './calls.ts'
+import type { State } from './state.ts'
 
 /** Where an actor's backend is. */
 export type Place =
@@ -20,28 +21,28 @@ export class Stage {
   readonly control: pg.Client
   readonly #url: string
   readonly #schema: string
-  readonly #points: string
+  readonly #points: readonly string[]
   readonly #backends: Backend[] = []
   #wake: () => void = () => {}
 
-  private constructor(url: string, schema: string, points: readonly number[], control: pg.Client) {
+  private constructor(url: string, schema: string, points: readonly string[], control: pg.Client) {
     this.#url = url
     this.#schema = schema
-    this.#points = `,${points.join()},`
+    this.#points = points
     this.control = control
   }
 
-  /** @param points at whose gates the actors stop */
-  static async open(url: string, schema: string, points: readonly number[], actors: number): Promise<Stage> {
+  /** @param points of each actor, at whose gates it stops */
+  static async open(url: string, schema: string, points: readonly (readonly number[])[]): Promise<Stage> {
     const control = await connect(url, schema, {})
-    const stage = new Stage(url, schema, points, control)
-    for (let index = 0; index < actors; index++) stage.#backends.push(await stage.#connect(index))
+    const stage = new Stage(url, schema, points.map(each => `,${each.join()},`), control)
+    for (const index of points.keys()) stage.#backends.push(await stage.#connect(index))
     return stage
   }
 
-  /** Whether actors stop anywhere but between calls and before commits. */
-  get stops(): boolean {
-    return this.#points !== ',,'
+  /** Whether an actor stops anywhere but between its calls and before their commits. */
+  stops(actor: number): boolean {
+    return this.#points[actor] !== ',,'
   }
 
   place(actor: number): Place {
@@ -72,13 +73,14 @@ export class Stage {
     await Promise.all([opened, this.#settle()])
   }
 
-  /** Commits, or rolls back what has failed. */
-  async end(actor: number): Promise<void> {
+  /** Commits, or rolls back what has failed. Answers the state afterwards. */
+  async end(actor: number): Promise<State> {
     const backend = this.#backend(actor)
     const failed = backend.place.at === 'returned' && backend.place.reply.error !== undefined
-    await backend.client.query(failed ? 'rollback' : 'commit')
+    const results = await backend.client.query(`${failed ? 'rollback' : 'commit'}; select explorer.state() as state`)
     backend.place = { at: 'rest' }
     await this.#release()
+    return (results as unknown as pg.QueryResult<{ state: State }>[])[1]?.rows[0]?.state as State
   }
 
   /** Terminates the actor's backend, whatever it is doing, and gives the actor another. */
@@ -106,7 +108,7 @@ export class Stage {
   }
 
   /** Ends what is still running, and brings everything back to the beginning. Answers the state. */
-  async restore(): Promise<unknown> {
+  async restore(): Promise<State> {
     const running = this.#backends.filter(({ place }) => place.at !== 'rest' && place.at !== 'returned')
     for (const backend of running) backend.place = backend.place.at === 'blocked' ? { at: 'moving' } : backend.place
     if (running.length > 0) {
@@ -182,9 +184,12 @@ export class Stage {
   }
 
   async #connect(index: number): Promise<Backend> {
-    const client = await connect(this.#url, this.#schema, { actor: String(index + 1), points: this.#points })
-    const { rows } = await client.query('select pg_backend_pid() as pid')
-    const backend = new Backend(client, rows[0].pid, () => this.#wake())
+    const client = await connect(this.#url, this.#schema, {
+      'explorer.actor': String(index + 1),
+      'explorer.points': this.#points[index] ?? '',
+    })
+    const { processID: pid } = client as unknown as { processID: number }
+    const backend = new Backend(client, pid, () => this.#wake())
     client.on('notice', ({ message, detail }) => {
       const point = /^gate (\d+)$/.exec(message ?? '')?.[1]
       if (point) backend.arrive({ at: 'gate', point: Number(point), turn: Number(detail) })
@@ -228,19 +233,22 @@ class Backend {
 }
 
 async function connect(url: string, schema: string, settings: Record<string, string>): Promise<pg.Client> {
-  const client = new pg.Client({ connectionString: url, application_name: 'explorer' })
+  const all = {
+    search_path: `${pg.escapeIdentifier(schema)},pg_temp`,
+    synchronous_commit: 'off',
+    jit: 'off',
+    deadlock_timeout: '20ms',
+    lock_timeout: '0',
+    statement_timeout: '0',
+    idle_in_transaction_session_timeout: '0',
+    ...settings,
+  }
+  // In the start-up packet: nothing more has to be asked before the first call.
+  const options = Object.entries(all).map(([name, value]) => `-c ${name}=${value.replaceAll(/[\\ ]/g, '\\$&')}`)
+  const client = new pg.Client({ connectionString: url, application_name: 'explorer', options: options.join(' ') })
   // Killed on purpose, some of them.
   client.on('error', () => {})
   await client.connect()
-  await client.query(`
-    select set_config('search_path', quote_ident('${schema}') || ', pg_temp', false),
-           set_config('default_transaction_isolation', 'read committed', false),
-           set_config('synchronous_commit', 'off', false), set_config('jit', 'off', false),
-           set_config('deadlock_timeout', '20ms', false), set_config('lock_timeout', '0', false),
-           set_config('statement_timeout', '0', false)`)
-  for (const [name, value] of Object.entries(settings)) {
-    await client.query('select set_config($1, $2, false)', [`explorer.${name}`, value])
-  }
   return client
 }
 

@@ -19,7 +19,9 @@ export function bites(run, noted, faults) {
   const owner = entry => String(entry.label).split(' ')[0] ?? ''
   const there = new Set(final?.ledger.map(row => row.id))
   const died = journal.filter(entry => entry.event === 'died' && entry.detail.expired === true)
-  const lost = reason => new Set(events.filter(e => e.op === 'state' && e.state === 'lost' && e.reason === reason).map(e => e.id)).size
+  const lost = reason =>
+    new Set(events.filter(e => e.op === 'state' && e.state === 'lost' && e.reason === reason).map(e => e.id))
+      .size
   const seen = {
     ...noted,
     expiredUnderLiveHolder: count(died, e => Number(e.detail.holds) > 0 && !killed.has(owner(e))),
@@ -28,14 +30,21 @@ export function bites(run, noted, faults) {
     unreachable: lost('unreachable'),
     staleWritesRefused: count(events, e => e.op === 'write' && /^FP00[23]$/.test(e.code ?? '')),
     unknownWriteFound: count(events, e => e.op === 'write' && e.phase === 'unknown' && there.has(e.id)),
+    suspended: count(events, e => e.op === 'state' && e.state === 'suspended'),
+    poolTimeouts: count(events, e => e.op === 'write' && /timeout exceeded/.test(e.code ?? '')),
     handedOver: count(journal, e => e.event === 'granted' && e.detail.by === 'hand-over'),
     newIncarnations: count(journal, e => e.event === 'incarnation'),
     crashRecoveries: count(journal, e => e.event === 'incarnation' && e.detail.restarted === false),
-    restarts: count(journal, e => e.event === 'incarnation' && e.detail.restarted === true && e.detail.timeline === 0),
+    restarts: count(
+      journal,
+      e => e.event === 'incarnation' && e.detail.restarted === true && e.detail.timeline === 0,
+    ),
     promotions: count(journal, e => e.event === 'incarnation' && Number(e.detail.timeline) > 0),
     graces: count(journal, e => e.event === 'graced'),
   }
-  const wanted = [...clientFaults, ...serverFaults].filter(fault => faults.includes(fault.name)).map(fault => fault.bite)
+  const wanted = [...clientFaults, ...serverFaults]
+    .filter(fault => faults.includes(fault.name))
+    .map(fault => fault.bite)
   const all = faults.length > 5 ? [...wanted, ...always] : wanted
   return Object.fromEntries([...new Set(all)].map(name => [name, seen[name] ?? 0]))
 }

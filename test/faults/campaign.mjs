@@ -17,7 +17,7 @@ export class Campaign {
   /** @type {any[]} */
   workers = []
   /** @type {Record<string, number>} */
-  noted = { connectionsCut: 0, repliesDropped: 0, notificationsDropped: 0, poolTimeouts: 0, suspended: 0 }
+  noted = {}
   /** Whether the record outlives the run: something was found in it. */
   keeps = false
   #gone = []
@@ -70,7 +70,10 @@ export class Campaign {
 
   save(run) {
     const write = (name, lines) =>
-      writeFileSync(join(this.options.folder, name), `${lines.map(line => JSON.stringify(line)).join('\n')}\n`)
+      writeFileSync(
+        join(this.options.folder, name),
+        `${lines.map(line => JSON.stringify(line)).join('\n')}\n`,
+      )
     write('journal.jsonl', run.journal)
     writeFileSync(join(this.options.folder, 'final.json'), JSON.stringify(run.final))
   }
@@ -110,7 +113,9 @@ export class Campaign {
   /** Deadlocks and broken assertions that the server has logged. */
   serverComplaints() {
     const text = readFileSync(this.cluster.primary.logFile, 'utf8')
-    return text.split('\n').filter(line => /deadlock detected|PANIC|TRAP|tuple concurrently updated/.test(line))
+    return text
+      .split('\n')
+      .filter(line => /deadlock detected|PANIC|TRAP|tuple concurrently updated/.test(line))
   }
 
   async #hire(name) {
@@ -118,7 +123,7 @@ export class Campaign {
     const direct = new URL(this.cluster.url)
     direct.port = String(this.cluster.port)
     const proxy = await startProxy(direct.href)
-    const args = { name, seed, folder, url: proxy.url(direct.href), listens: !name.startsWith('w4'), only: actors }
+    const args = { name, seed, folder, url: proxy.url(direct.href), listens: listens(name), only: actors }
     const env = plant?.client
       ? {
           NODE_OPTIONS: `--import ${new URL('plants/hook.mjs', import.meta.url).href}`,
@@ -126,7 +131,7 @@ export class Campaign {
         }
       : {}
     const child = new Child(script, { args: [JSON.stringify(args)], env })
-    const worker = { name, child, proxy }
+    const worker = { name, child, proxy, listens: listens(name) }
     await child.message('ready', { within: 20_000 })
     this.workers.push(worker)
     return worker
@@ -134,9 +139,7 @@ export class Campaign {
 
   async #farewell(worker) {
     try {
-      const { poolTimeouts, suspended, dropped } = await worker.child.message('finished', { within: 20_000 })
-      this.bitten('poolTimeouts', poolTimeouts)
-      this.bitten('suspended', suspended)
+      const { dropped } = await worker.child.message('finished', { within: 20_000 })
       this.bitten('notificationsDropped', dropped)
     } catch (error) {
       this.log('farewell', 'fail', worker.name, { message: String(error.message) })
@@ -149,8 +152,15 @@ export class Campaign {
   }
 }
 
+/** The fourth process polls. */
+const listens = name => !name.startsWith('w4')
+
 /** A run that was saved. */
 export function saved(folder) {
   const final = JSON.parse(readFileSync(join(folder, 'final.json'), 'utf8'))
-  return { events: readHistory(folder), journal: readLines(join(folder, 'journal.jsonl')), final: final ?? undefined }
+  return {
+    events: readHistory(folder),
+    journal: readLines(join(folder, 'journal.jsonl')),
+    final: final ?? undefined,
+  }
 }

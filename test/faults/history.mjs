@@ -16,7 +16,10 @@ export function recorder(folder, name) {
   const file = openSync(join(folder, `${name}.history.jsonl`), 'a')
   return (op, phase, id, fields = {}) => {
     const event = { t: now(), process: name, op, id, phase, ...fields }
-    writeSync(file, `${JSON.stringify(event, (_, value) => (typeof value === 'bigint' ? String(value) : value))}\n`)
+    writeSync(
+      file,
+      `${JSON.stringify(event, (_, value) => (typeof value === 'bigint' ? String(value) : value))}\n`,
+    )
   }
 }
 

@@ -1,11 +1,11 @@
 // npm run faults -- [--profile ci|full|calm] [--seed S] [--seconds N] [--json] | --plant NAME|all | --replay FOLDER
 import { randomBytes } from 'node:crypto'
 import { parseArgs } from 'node:util'
+import { saved } from './campaign.mjs'
 import { load } from './load.mjs'
 import { runPlants } from './plants/run.mjs'
 import { profiles } from './profiles.mjs'
 import { runProfile } from './run.mjs'
-import { saved } from './campaign.mjs'
 import { tell } from './story.mjs'
 
 const { values: given } = parseArgs({

@@ -5,8 +5,20 @@ const names = list => list.map(fault => fault.name)
 
 /** What `--profile` chooses from: seconds of traffic, the faults, and how many runs, each with a seed of its own. */
 export const profiles = {
-  ci: { seconds: 110, runs: 1, workers: 4, pair: true, faults: [...names(clientFaults), ...names(serverFaults)] },
-  full: { seconds: 170, runs: 20, workers: 4, pair: true, faults: [...names(clientFaults), ...names(serverFaults)] },
+  ci: {
+    seconds: 110,
+    runs: 1,
+    workers: 4,
+    pair: true,
+    faults: [...names(clientFaults), ...names(serverFaults)],
+  },
+  full: {
+    seconds: 170,
+    runs: 20,
+    workers: 4,
+    pair: true,
+    faults: [...names(clientFaults), ...names(serverFaults)],
+  },
   calm: { seconds: 15, runs: 1, workers: 4, pair: false, faults: [] },
 }
 

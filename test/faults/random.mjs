@@ -4,7 +4,10 @@ export class Random {
 
   /** @param {string} seed */
   constructor(seed) {
-    this.#state = [...seed].reduce((sum, letter) => Math.imul(sum ^ letter.charCodeAt(0), 0x01000193) >>> 0, 0x811c9dc5)
+    this.#state = [...seed].reduce(
+      (sum, letter) => Math.imul(sum ^ letter.charCodeAt(0), 0x01000193) >>> 0,
+      0x811c9dc5,
+    )
   }
 
   /** From 0 up to 1. */

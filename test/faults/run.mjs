@@ -13,11 +13,22 @@ const { availability, operations } = await load('checker/figures.ts')
 /** All runs of a profile, each under a seed of its own, and their sum. */
 export async function runProfile(name, profile, seed, { quiet, folder }) {
   const say = quiet ? () => {} : text => console.log(text)
-  const sum = { profile: name, seed, seconds: 0, operations: 0, faults: {}, bit: {}, violations: [], availability: 0 }
+  const sum = {
+    profile: name,
+    seed,
+    seconds: 0,
+    operations: 0,
+    faults: {},
+    bit: {},
+    violations: [],
+    availability: 0,
+  }
   for (let i = 0; i < profile.runs; i++) {
     const own = profile.runs === 1 ? seed : `${seed}-${i + 1}`
     const run = await runOnce(profile, own, folder, say)
-    say(`seed ${own}: ${run.operations} operations in ${run.seconds.toFixed(0)} s, ${run.violations.length} violations`)
+    say(
+      `seed ${own}: ${run.operations} operations in ${run.seconds.toFixed(0)} s, ${run.violations.length} violations`,
+    )
     sum.seconds += run.seconds
     sum.operations += run.operations
     sum.availability += run.availability / profile.runs
@@ -48,8 +59,10 @@ async function runOnce(profile, seed, parent, say) {
     const run = await campaign.record(final)
     campaign.save(run)
     const violations = check(run)
-    for (const line of campaign.serverComplaints()) violations.push({ rule: 'server-log', at: 0, story: line })
-    for (const event of run.events) if (event.op === 'fault' && event.phase === 'fail') say(`${event.fault}: ${event.message}`)
+    for (const line of campaign.serverComplaints())
+      violations.push({ rule: 'server-log', at: 0, story: line })
+    for (const event of run.events)
+      if (event.op === 'fault' && event.phase === 'fail') say(`${event.fault}: ${event.message}`)
     if (violations.length > 0) {
       const stories = violations.slice(0, 30).map(violation => account(violation, run))
       writeFileSync(join(folder, 'story.txt'), `seed ${seed}\n\n${stories.join('\n')}`)

@@ -50,14 +50,17 @@ describe('guard', () => {
     await expect(other.transaction(() => {})).rejects.toBeInstanceOf(ReadOnlyServerError)
   })
 
-  test.each(['repeatable read', 'serializable'])('on a snapshot from before the grant, at %s', async level => {
-    const trx = await setting.begun(`begin isolation level ${level}`)
-    await trx.query('select from notes')
-    const lock = await setting.fencepost().acquire(setting.key())
-    await expect(lock.guard(trx)).rejects.toBeInstanceOf(StaleSnapshotError)
-    await expectUsable(trx)
-    expect(lock.state).toBe('held')
-  })
+  test.each(['repeatable read', 'serializable'])(
+    'on a snapshot from before the grant, at %s',
+    async level => {
+      const trx = await setting.begun(`begin isolation level ${level}`)
+      await trx.query('select from notes')
+      const lock = await setting.fencepost().acquire(setting.key())
+      await expect(lock.guard(trx)).rejects.toBeInstanceOf(StaleSnapshotError)
+      await expectUsable(trx)
+      expect(lock.state).toBe('held')
+    },
+  )
 
   test('twice in one transaction, and with two locks: both stand', async () => {
     const fp = setting.fencepost()
@@ -111,6 +114,12 @@ describe('guard', () => {
     const lock = await setting.fencepost().acquire(setting.key())
     for (const migrate of [true, false]) {
       const other = await createDatabase({ migrate })
+      // Test databases are made from one template, whose life they would share.
+      const name = `"${other.schema.replaceAll('"', '""')}"`
+      if (migrate) {
+        await other.query(`with c as (update ${name}.cluster set boot = gen_random_uuid() returning boot)
+          update ${name}.canary set boot = c.boot from c`)
+      }
       const client = await other.pool({ max: 1 }).connect()
       await client.query('begin')
       const expected = migrate ? WrongDatabaseError : NotMigratedError

@@ -47,7 +47,10 @@ test('one that goes on and on with short statements is ended', async () => {
   })
   expect(performance.now() - began).toBeLessThan(5_000)
   expect(await setting.notes()).toEqual([])
-  await setting.fencepost().withLock(key, { timeout: 3_000 }, () => {}).catch(() => {})
+  await setting
+    .fencepost()
+    .withLock(key, { timeout: 3_000 }, () => {})
+    .catch(() => {})
 })
 
 test('a single long statement is ended', async () => {
@@ -68,10 +71,13 @@ test('where the server does not end it, the client does: a transaction of one’
     await trx.query(`select set_config(name, '0', true) from pg_settings where name = $1`, [name])
   }
   await expect(
-    until(async () => {
-      await trx.query('select 1')
-      return false
-    }, { within: 4_000 }),
+    until(
+      async () => {
+        await trx.query('select 1')
+        return false
+      },
+      { within: 4_000 },
+    ),
   ).rejects.toThrow()
   await expect(trx.query('select 1')).rejects.toThrow()
 })

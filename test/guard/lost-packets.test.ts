@@ -61,7 +61,10 @@ test('the commit itself is lost: resolved as aborted, and nothing is written', a
   })
   done.catch(() => {})
   await until(() => proxy.counters.bytes.toServer > before + 400)
-  await until(async () => (await setting.db.query(`select from pg_locks where relation = 'notes'::regclass`)).length > 0)
+  await until(
+    async () =>
+      (await setting.db.query(`select from pg_locks where relation = 'notes'::regclass`)).length > 0,
+  )
   proxy.cut()
   await expect(done).rejects.toMatchObject({ code: 'unreachable', cause: expect.anything() })
   expect(await setting.notes()).toEqual([])
@@ -82,7 +85,12 @@ test('the server that could tell is another incarnation: unknown, and the error 
   await dropped
   const [transaction] = await setting.notes()
   await expect(done).rejects.toBeInstanceOf(CommitUnknownError)
-  await expect(done).rejects.toMatchObject({ code: 'commit_unknown', key, transaction, cause: expect.anything() })
+  await expect(done).rejects.toMatchObject({
+    code: 'commit_unknown',
+    key,
+    transaction,
+    cause: expect.anything(),
+  })
 })
 
 test('the write is held back past the ttl, before another reads and writes: it never lands', async () => {
@@ -99,7 +107,8 @@ test('the write is held back past the ttl, before another reads and writes: it n
   await until(async () => (await setting.db.query(`select from ${schema}.locks`)).length === 1)
   await until(
     async () =>
-      (await setting.db.query(`select from pg_locks where relation = 'counter'::regclass and granted`)).length > 0,
+      (await setting.db.query(`select from pg_locks where relation = 'counter'::regclass and granted`))
+        .length > 0,
   )
   const other = setting.fencepost({ poll: 20 })
   const taken = other.withLock(key, { timeout: '10s' }, next =>

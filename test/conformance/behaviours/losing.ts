@@ -19,7 +19,7 @@ export function losing(stage: Stage): void {
     const locks = await Promise.all(['a', 'b', 'c'].map(key => client.acquire(key)))
     const aborts: string[] = []
     for (const { signal, key } of locks) signal.addEventListener('abort', () => aborts.push(key))
-    await stage.expire(client)
+    await stage.bury(client)
     await expect(locks[0]?.renew()).rejects.toMatchObject({ code: 'lost', reason: 'expired', key: 'a' })
     for (const lock of locks) expectLost(lock, 'expired')
     expect(aborts).toEqual(['a', 'b', 'c'])
@@ -30,7 +30,7 @@ export function losing(stage: Stage): void {
     const [client, other] = [stage.client({ ttl: '2s' }), stage.client()]
     const lock = await client.acquire('k')
     const { signal } = lock
-    await stage.expire(client)
+    await stage.bury(client)
     await until(() => signal.aborted)
     expectLost(lock, 'expired')
     expect((await other.acquire('k')).state).toBe('held')
@@ -39,7 +39,7 @@ export function losing(stage: Stage): void {
   test('the next acquire works, and is renewed again', async () => {
     const client = stage.client({ ttl: '2s' })
     const lost = await client.acquire('k')
-    await stage.expire(client)
+    await stage.bury(client)
     await expect(lost.renew()).rejects.toThrow(LostError)
     const { token: lostToken } = { token: await tokenOf('k') }
     const lock = await client.acquire('k')
@@ -59,7 +59,7 @@ export function losing(stage: Stage): void {
   test('an acquire that meets its own dead session gets the key all the same', async () => {
     const client = stage.client()
     const lost = await client.acquire('a')
-    await stage.expire(client)
+    await stage.bury(client)
     expect((await client.acquire('b')).state).toBe('held')
     expectLost(lost, 'expired')
   })
@@ -70,7 +70,7 @@ export function losing(stage: Stage): void {
     const waiter = client.acquire('k')
     waiter.catch(() => {})
     await stage.queued('k', 1)
-    await stage.expire(client)
+    await stage.bury(client)
     await expect(waiter).rejects.toThrow(LostError)
     await expect(waiter).rejects.toMatchObject({ reason: 'expired', key: 'k' })
     await until(async () => (await stage.waiting('k')) === 0)

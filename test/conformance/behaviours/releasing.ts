@@ -31,7 +31,7 @@ export function releasing(stage: Stage): void {
   test('after a loss it answers what happened', async () => {
     const client = stage.client()
     const lock = await client.acquire('k')
-    await stage.expire(client)
+    await stage.bury(client)
     await expect(lock.renew()).rejects.toThrow(LostError)
     expect(await lock.release()).toBe('expired')
     expect(await lock.release()).toBe('expired')
@@ -53,7 +53,7 @@ export function releasing(stage: Stage): void {
   test("a release of one session under a token of the same client's newer grant is refused", async () => {
     const client = stage.client()
     const lock = await client.acquire('k')
-    await stage.expire(client)
+    await stage.bury(client)
     await expect(lock.renew()).rejects.toThrow(LostError)
     const next = await client.acquire('k')
     await lock.release()

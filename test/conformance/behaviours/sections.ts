@@ -41,7 +41,7 @@ export function sections(stage: Stage): void {
     const client = stage.client()
     const error = new Error('of the section')
     const section = client.withLock('k', async lock => {
-      await stage.expire(client)
+      await stage.bury(client)
       await expect(lock.renew()).rejects.toThrow(LostError)
       throw error
     })
@@ -51,7 +51,7 @@ export function sections(stage: Stage): void {
   test('a section that outlived its lock is told', async () => {
     const client = stage.client()
     const section = client.withLock('k', async lock => {
-      await stage.expire(client)
+      await stage.bury(client)
       await lock.renew().catch(() => {})
       return 'not to be believed'
     })

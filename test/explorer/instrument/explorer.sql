@@ -2,7 +2,8 @@
 -- still until it is moved, and the state of the tables as one value. Run with the protocol's schema first in search_path.
 create schema explorer;
 
--- Seconds since the start of a schedule. A sequence, for like a clock it knows no transactions.
+-- Seconds since the start of a schedule. A sequence, for like a clock it knows no transactions. They begin where token
+-- bases do, so that tokens stay small.
 create sequence explorer.clock minvalue 0 start 0;
 select setval('explorer.clock', 0);
 -- How many gates an actor has come to; not undone by a rollback.
@@ -12,7 +13,7 @@ create sequence explorer.turn_3;
 create sequence explorer.turn_4;
 
 create function explorer.now() returns timestamptz language sql volatile cost 1 as $$
-  select timestamptz '2030-01-01 00:00:00+00' + (select last_value from explorer.clock) * interval '1 second'
+  select timestamptz '2026-01-01 00:00:00+00' + (select last_value from explorer.clock) * interval '1 second'
 $$;
 
 -- Stops the backend of an actor where `point` is one of those that count, and tells its client at once: a notice is
@@ -47,7 +48,7 @@ create function explorer.state() returns jsonb language sql volatile as $$
     'waiters', (select coalesce(jsonb_agg(jsonb_build_object('ticket', ticket, 'key', key, 'session', session, 'request', request)
       order by ticket), '[]') from waiters),
     'sessions', (select coalesce(jsonb_agg(jsonb_build_object('id', id, 'generation', generation, 'dead', died is not null,
-      'expiresAt', extract(epoch from expires_at - '2030-01-01 00:00:00+00')::int) order by id), '[]') from sessions))
+      'expiresAt', extract(epoch from expires_at - '2026-01-01 00:00:00+00')::int) order by id), '[]') from sessions))
 $$;
 
 create table explorer.saved_sessions as select * from sessions limit 0;
@@ -57,11 +58,11 @@ create table explorer.saved_rest (looked_at timestamptz, fencing bigint, ticket 
 
 create function explorer.clear() returns void language plpgsql as $$
 begin
+  update cluster set base = 0;
   delete from waiters;
   delete from locks;
   delete from sessions;
   update reaper set looked_at = '-infinity';
-  update cluster set base = 0;
   perform setval('fencing', 100), setval(pg_get_serial_sequence('waiters', 'ticket'), 1, false), setval('explorer.clock', 0);
 end $$;
 
@@ -88,6 +89,7 @@ begin
   insert into locks select * from explorer.saved_locks;
   insert into waiters overriding system value select * from explorer.saved_waiters;
   update reaper set looked_at = (select looked_at from explorer.saved_rest);
+  update cluster set base = 0 where base <> 0;
   perform setval('fencing', r.fencing), setval(pg_get_serial_sequence('waiters', 'ticket'), r.ticket, false),
           setval('explorer.clock', r.clock) from explorer.saved_rest r;
   perform pg_advisory_unlock_all();

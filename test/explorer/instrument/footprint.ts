@@ -1,3 +1,5 @@
+import { plain } from './plpgsql.ts'
+
 /**
  * What a piece of SQL touches, as far as others can tell. Two steps whose footprints do not clash may change places
  * without anybody noticing; the explorer then tries one order only. Too large a footprint costs time, too small a one
@@ -37,7 +39,8 @@ export const nothing: Footprint = {
 
 /** The footprint of a statement by its text alone, without what the functions that it calls touch. */
 export function footprintOf(sql: string): Footprint {
-  const text = sql.toLowerCase()
+  // The view `here` is the cluster row, if the canary says so.
+  const text = plain(sql).toLowerCase().replaceAll(/\b(from|join) here\b/g, '$1 cluster, canary')
   const named = new Set(tables.filter(table => new RegExp(`\\b${table}\\b`).test(text)))
   const changes = /\b(insert\s+into|update\s+\w+\s+(\w+\s+)?set|delete\s+from)\b/.test(text)
   const locks = changes || /\bfor\s+(no\s+key\s+)?update\b/.test(text)
@@ -80,9 +83,7 @@ export function without(part: Footprint, tables: readonly string[]): Footprint {
   return { ...part, sees: rest(part.sees), locks: rest(part.locks), shares: rest(part.shares) }
 }
 
-/** Whether it touches anything that others change, in a schema whose incarnation stays. */
+/** Whether it touches anything at all. */
 export function matters(part: Footprint): boolean {
-  const settled = new Set(['cluster', 'canary'])
-  const touched = [...part.sees, ...part.locks].some(table => !settled.has(table))
-  return touched || part.tickets || part.draws || part.counts || part.clock
+  return part.sees.size + part.locks.size > 0 || part.tickets || part.draws || part.counts || part.clock
 }

@@ -20,7 +20,7 @@ export interface Point {
 /** A change of one function's text, for a variant of the protocol with a protection planted out. */
 export interface Edit {
   readonly function: string
-  /** Occurs once in the function. */
+  /** Occurs once in the function, whatever its white space. */
   readonly from: string
   readonly to: string
 }
@@ -48,7 +48,7 @@ export async function instrument(control: Client, edits: readonly Edit[] = []): 
   const sources = await read(control)
   for (const edit of edits) {
     const source = find(sources, edit.function)
-    source.body = replaceOnce(source.body, edit.from, edit.to, `the edit of ${edit.function}`)
+    source.body = replaceOnce(source.body, pattern(edit.from), edit.to, `the edit of ${edit.function}`)
   }
   const edited = new Set(edits.map(edit => edit.function))
   const gates = new Gates(sources, edited)
@@ -85,14 +85,13 @@ async function install(control: Client, source: Source, body: string): Promise<v
   const original = (await control.query('select prosrc from pg_proc where oid = $1::regproc', [source.name])).rows[0].prosrc
   const changed = body.replaceAll('clock_timestamp()', 'explorer.now()')
   if (changed === original) return
-  await control.query(replaceOnce(source.definition, original, changed, source.name))
+  await control.query(source.definition.replace(original, () => changed))
 }
 
-export function replaceOnce(text: string, from: string, to: string, where: string): string {
-  const at = text.indexOf(from)
-  if (at < 0) throw new Error(`explorer: ${where}: the text has changed, this is no longer in it: ${from}`)
-  if (text.indexOf(from, at + 1) >= 0) throw new Error(`explorer: ${where}: more than once in the text: ${from}`)
-  return text.slice(0, at) + to + text.slice(at + from.length)
+function replaceOnce(text: string, from: RegExp, to: string, where: string): string {
+  const found = text.match(from)?.length ?? 0
+  if (found !== 1) throw new Error(`explorer: ${where}: ${found} times in the text, want once: ${from.source}`)
+  return text.replace(from, () => to)
 }
 
 // White space may change without anybody being wrong.

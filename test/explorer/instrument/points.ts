@@ -56,16 +56,17 @@ export const explored: readonly string[] = [
   'lock_rows',
   'assert_held',
   'pin',
+  'enter',
+  'current_base',
+  'new_incarnation',
+  'grace',
 ]
 
 /** What they call, and the explorer takes as one with the statement that calls it. */
 export const inert: readonly string[] = ['is_doubtful', 'server_time']
 
-/**
- * The same, and what they touch does not count: the incarnation stays, which the explorer checks, and durability is
- * switched off.
- */
-export const settled: readonly string[] = ['enter', 'current_base', 'new_incarnation', 'timeline', 'base_of', 'grace', 'durable']
+/** The same, and what they touch does not count: the server stays the same one, and durability is switched off. */
+export const settled: readonly string[] = ['timeline', 'base_of', 'durable']
 
 /**
  * Points at which the transaction has the lock row of its key: it has inserted it, or `lock_rows` has returned it. Where

@@ -130,4 +130,14 @@ export const sessions: readonly Program[] = [
       { name: 'B', script: () => inTurn(heartbeat('S2'), tick('S2', at('k', 'r21'))) },
     ],
   },
+  {
+    name: 'a new incarnation is seen while others draw tokens',
+    sessions: { S1: 60, S2: 60 },
+    incarnations: true,
+    key: 'k',
+    actors: [
+      { name: 'A', script: () => takeAndRelease('S1', 'k', 'r11') },
+      { name: 'B', script: () => inTurn(acquire('S2', [at('k', 'r21')], { seen: 2 ** 32 })) },
+    ],
+  },
 ]

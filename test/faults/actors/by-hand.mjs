@@ -9,7 +9,11 @@ export const byHand = {
   plants: ['number-before-wait', 'release-by-key', 'expiry-by-unlocked-read'],
   async start(ctx) {
     while (ctx.running) {
-      const client = new pg.Client({ connectionString: ctx.url, connectionTimeoutMillis: 3_000, query_timeout: 4_000 })
+      const client = new pg.Client({
+        connectionString: ctx.url,
+        connectionTimeoutMillis: 3_000,
+        query_timeout: 4_000,
+      })
       client.on('error', () => {})
       try {
         await client.connect()
@@ -29,7 +33,15 @@ async function life(ctx, client) {
   const [opened] = (
     await client.query("select * from fencepost.open_session($1, '2s', $2)", [session, `${ctx.name} by hand`])
   ).rows
-  const hand = { client, session, generation: opened.generation, base: opened.token_base, server: opened.server_time, at: now(), sent: opening }
+  const hand = {
+    client,
+    session,
+    generation: opened.generation,
+    base: opened.token_base,
+    server: opened.server_time,
+    at: now(),
+    sent: opening,
+  }
   while (ctx.running) {
     if (now() - hand.sent > 600 && !(await beat(hand))) return
     await cycle(ctx, hand)
@@ -41,7 +53,9 @@ const witness = hand => `(${hand.base},${hand.server},${now() - hand.at})`
 
 async function beat(hand) {
   const sent = now()
-  const [row] = (await hand.client.query('select * from fencepost.heartbeat($1, $2)', [hand.session, witness(hand)])).rows
+  const [row] = (
+    await hand.client.query('select * from fencepost.heartbeat($1, $2)', [hand.session, witness(hand)])
+  ).rows
   if (!row.renewed) return false
   Object.assign(hand, { base: row.token_base, server: row.server_time, at: now(), sent })
   return true
@@ -82,5 +96,10 @@ async function cycle(ctx, hand) {
 
 async function release(hand, key, token) {
   const seen = witness(hand)
-  await hand.client.query('select * from fencepost.release($1, $2, $3, false, $4)', [hand.session, [key], [token], seen])
+  await hand.client.query('select * from fencepost.release($1, $2, $3, false, $4)', [
+    hand.session,
+    [key],
+    [token],
+    seen,
+  ])
 }

@@ -1,5 +1,5 @@
 import { sleep } from '../history.mjs'
-import { probe, take, work, giveBack } from './section.mjs'
+import { giveBack, probe, take, work } from './section.mjs'
 import { write } from './write.mjs'
 
 /** Writes that raise the fence of their resource first, some of them long after their lock is gone. */

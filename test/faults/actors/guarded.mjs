@@ -1,12 +1,18 @@
 import { sleep } from '../history.mjs'
 import { giveBack, probe, take, work } from './section.mjs'
-import { write } from './write.mjs'
+import { write, writeUnder } from './write.mjs'
 
-/** Writes in the same database, each pinned to its grant by `assert_held`. */
+/** Writes in the same database, each pinned to its grant: by `lock.transaction`, or by `assert_held` in plain SQL. */
 export const guarded = {
   name: 'guarded',
   copies: 4,
-  plants: ['no-guard', 'token-not-compared', 'handover-without-key-update', 'newcomer-overtakes', 'wake-up-lost'],
+  plants: [
+    'no-guard',
+    'token-not-compared',
+    'handover-without-key-update',
+    'newcomer-overtakes',
+    'wake-up-lost',
+  ],
   async start(ctx) {
     while (ctx.running) await section(ctx)
   },
@@ -21,7 +27,9 @@ async function section(ctx) {
   const kind = random.next()
   if (kind < 0.04) await work(ctx, held, random.between(300, 1_500))
   // As a program does that does not look at its handle: nothing but the guard stands between it and the data.
-  await write(ctx, 'guard', held, random.chance(0.1) ? random.between(0, 30) : 0)
+  const pause = random.chance(0.1) ? random.between(0, 30) : 0
+  if (random.chance(0.5)) await writeUnder(ctx, held, pause)
+  else await write(ctx, 'guard', held, pause)
   probe(ctx, held)
   if (kind > 0.85) {
     // A write that races with the release, and one that comes after it.

@@ -1,5 +1,14 @@
 import { now, sleep } from '../history.mjs'
 
+/** What is held, for the question that nobody asks who waits for the database. */
+const holding = new Map()
+
+setInterval(() => {
+  for (const [held, { ctx, since }] of holding) {
+    if (now() - since > 150 && !probe(ctx, held) && held.lock.state === 'lost') holding.delete(held)
+  }
+}, 25).unref()
+
 /** Asks for a key and records it. Undefined: it was not to be had. */
 export async function take(ctx, key, options = {}, way = 'acquire') {
   const id = ctx.id()
@@ -13,9 +22,10 @@ export async function take(ctx, key, options = {}, way = 'acquire') {
     // Taken from the handle as it was answered: a gate may say no already.
     const held = { id, key, lock, token: tokenOf(lock) }
     ctx.log('acquire', 'ok', id, { key, token: held.token })
+    holding.set(held, { ctx, since: now() })
     return held
   } catch (error) {
-    ctx.log('acquire', 'fail', id, { key, code: error.code ?? String(error) })
+    ctx.log('acquire', 'fail', id, { key, code: error?.code ?? String(error) })
     return undefined
   }
 }
@@ -33,8 +43,13 @@ function inspectText(lock) {
 export function probe(ctx, held) {
   const t = now()
   const { state } = held.lock
-  if (state === 'suspended') ctx.counts.suspended++
-  ctx.log('state', 'ok', held.id, { key: held.key, token: held.token, state, asked: t, reason: held.lock.lossReason })
+  ctx.log('state', 'ok', held.id, {
+    key: held.key,
+    token: held.token,
+    state,
+    asked: t,
+    reason: held.lock.lossReason,
+  })
   return state === 'held' || state === 'degraded'
 }
 
@@ -48,6 +63,7 @@ export async function work(ctx, held, ms) {
 }
 
 export async function giveBack(ctx, held) {
+  holding.delete(held)
   ctx.log('release', 'invoke', held.id, { key: held.key, token: held.token })
   const outcome = await held.lock.release()
   ctx.log('release', 'ok', held.id, { key: held.key, token: held.token, outcome })

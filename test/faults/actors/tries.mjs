@@ -18,7 +18,8 @@ async function attempt(ctx) {
   let held
   if (way < 0.25) held = await take(ctx, key, {}, 'tryAcquire')
   else if (way < 0.6) held = await take(ctx, key, { timeout: random.between(1, 60) })
-  else if (way < 0.9) held = await take(ctx, key, { signal: AbortSignal.timeout(Math.ceil(random.between(1, 60))) })
+  else if (way < 0.9)
+    held = await take(ctx, key, { signal: AbortSignal.timeout(Math.ceil(random.between(1, 60))) })
   else held = await take(ctx, key, { timeout: 15_000 })
   if (!held) return sleep(random.between(0, 20))
   await sleep(random.between(0, 20))

@@ -25,21 +25,57 @@ export async function write(ctx, kind, held, pause = 0) {
     client = await ctx.pool.connect()
     await client.query(ctx.random.chance(0.25) ? 'begin isolation level repeatable read' : 'begin')
     await client.query(ways[kind], [key, token])
-    const { rows } = await client.query('select value from data.counters where key = $1', [key])
-    const seen = rows[0].value
-    if (pause > 0) await sleep(pause)
-    await client.query('update data.counters set value = $2 where key = $1', [key, String(BigInt(seen) + 1n)])
-    await client.query('insert into data.ledger values ($1, $2, $3, $4, $5)', [id, key, kind, token, seen])
+    await readAndWrite(client, id, kind, held, pause)
     committing = true
     const { command } = await client.query('commit')
     ctx.log('write', command === 'COMMIT' ? 'ok' : 'fail', id, { key, token, kind, code: command })
     client.release()
   } catch (error) {
     const unknown = committing && !refused.test(error.code ?? '')
-    ctx.log('write', unknown ? 'unknown' : 'fail', id, { key, token, kind, code: error.code ?? error.message })
-    if (!client) ctx.counts.poolTimeouts++
-    else if (/^(FP|40)/.test(error.code ?? '')) await client.query('rollback').then(() => client.release(), () => client.release(true))
-    else client.release(true)
+    ctx.log('write', unknown ? 'unknown' : 'fail', id, {
+      key,
+      token,
+      kind,
+      code: error.code ?? error.message,
+    })
     if (!client) await sleep(50)
+    else await putBack(client, /^(FP|40)/.test(error.code ?? ''))
+  }
+}
+
+/**
+ * The same by `lock.transaction`, which promises that nothing was written whatever it throws, but for one error.
+ *
+ * @param {{ key: string, token: string, lock: any }} held
+ */
+export async function writeUnder(ctx, held, pause = 0) {
+  const { key, token, lock } = held
+  const id = ctx.id()
+  ctx.log('write', 'invoke', id, { key, token, kind: 'guard', way: 'transaction' })
+  try {
+    const isolationLevel = ctx.random.pick(['read committed', 'read committed', 'repeatable read'])
+    await lock.transaction(client => readAndWrite(client, id, 'guard', held, pause), { isolationLevel })
+    ctx.log('write', 'ok', id, { key, token, kind: 'guard' })
+  } catch (error) {
+    const phase = error?.code === 'commit_unknown' ? 'unknown' : 'fail'
+    ctx.log('write', phase, id, { key, token, kind: 'guard', code: error?.code ?? error?.message })
+  }
+}
+
+async function readAndWrite(client, id, kind, { key, token }, pause) {
+  const { rows } = await client.query('select value from data.counters where key = $1', [key])
+  const seen = rows[0].value
+  if (pause > 0) await sleep(pause)
+  await client.query('update data.counters set value = $2 where key = $1', [key, String(BigInt(seen) + 1n)])
+  await client.query('insert into data.ledger values ($1, $2, $3, $4, $5)', [id, key, kind, token, seen])
+}
+
+/** A connection whose transaction was refused can be used again; of any other nobody knows. */
+async function putBack(client, refused) {
+  try {
+    if (refused) await client.query('rollback')
+    client.release(!refused)
+  } catch {
+    client.release(true)
   }
 }

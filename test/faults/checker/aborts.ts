@@ -1,7 +1,9 @@
 import { type Event, grain, type Rule, type Run, type Violation } from './history.ts'
 
-/** How long before an answer a fault still excuses what it left: Fencepost waits 5 s for a confirmation. */
+/** How long, in milliseconds, a fault that is over still excuses an answer that came without a confirmation. */
 const excuse = 7_000
+/** Fencepost waits 1 s for the confirmation: an acquire that was answered sooner than this has it. */
+const confirmed = 900
 
 /**
  * P10: once a caller has been told that its acquire was given up, its ticket is gone. Judged where no fault was about,
@@ -18,14 +20,22 @@ export const abortsClean: Rule = run => {
   }
   const end = run.journal.at(-1)?.at ?? 0
   const disturbed = disturbances(run)
+  const asked = new Map<string, number>()
   for (const event of run.events) {
     const { op, phase, id, key, t, code, process } = event
+    if (op === 'acquire' && phase === 'invoke') asked.set(id, t)
+    if (op === 'acquire' && t - (asked.get(id) ?? 0) > confirmed) continue
     if (op !== 'acquire' || phase !== 'fail' || (code !== 'timed_out' && code !== 'aborted')) continue
     const ticket = tickets.get(id)
     // The end of a record that is still growing says nothing.
     if (!ticket || ticket.gone <= t + 2 * grain || t > end - 1_000 || disturbed(event)) continue
     const left = Number.isFinite(ticket.gone) ? `${(ticket.gone - t).toFixed(0)} ms longer` : 'for ever'
-    found.push({ rule: 'abort-clean', key, at: t, story: `${process} was told ${code} for ${id}, whose ticket stayed ${left}` })
+    found.push({
+      rule: 'abort-clean',
+      key,
+      at: t,
+      story: `${process} was told ${code} for ${id}, whose ticket stayed ${left}`,
+    })
   }
   return found
 }
@@ -42,5 +52,8 @@ function disturbances(run: Run): (event: Event) => boolean {
   }
   const list = [...faults.values()]
   return ({ t, process }) =>
-    list.some(({ from, until, target }) => from < t && until > t - excuse && (target === undefined || target === process))
+    list.some(
+      ({ from, until, target }) =>
+        from < t && until > t - excuse && (target === undefined || target === process),
+    )
 }

@@ -19,8 +19,16 @@ function beliefsOf(run: Run): Belief[] {
     if (key === undefined || token === undefined) continue
     const known = beliefs.get(event.id)
     if (op === 'acquire' && phase === 'ok') {
-      beliefs.set(event.id, { key, token, process, from: event.t, until: 0, releasedAt: Number.POSITIVE_INFINITY })
-    } else if (known && op === 'state' && says(event)) known.until = Math.max(known.until, event.asked ?? event.t)
+      beliefs.set(event.id, {
+        key,
+        token,
+        process,
+        from: event.t,
+        until: 0,
+        releasedAt: Number.POSITIVE_INFINITY,
+      })
+    } else if (known && op === 'state' && says(event))
+      known.until = Math.max(known.until, event.asked ?? event.t)
     else if (known && op === 'release' && phase === 'invoke') known.releasedAt = event.t
   }
   return [...beliefs.values()].filter(belief => belief.until > belief.from)

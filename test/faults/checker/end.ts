@@ -1,4 +1,4 @@
-import { type Event, type Rule, type Violation } from './history.ts'
+import type { Event, Rule, Violation } from './history.ts'
 
 /** Milliseconds after the calm within which everything that waits is served: a ttl, two polls, the longest sections. */
 export const served = 12_000
@@ -29,6 +29,20 @@ export const nothingLeft: Rule = ({ final }) =>
   Object.entries(final?.leftovers ?? {})
     .filter(([, count]) => count > 0)
     .map(([name, count]) => ({ rule: 'leftovers', at: 0, story: `${count} of ${name} are left` }))
+
+/** What an acquire may be refused with: the codes of the documented errors, `busy` for a try, SQLSTATEs from by hand. */
+const explained =
+  /^(busy|timed_out|aborted|queue_full|lost|closed|unhealthy|unreachable|out_of_connections|read_only|database|again|granted)$/
+
+/** P9: whoever is refused is told why. */
+export const refusedInWords: Rule = ({ events }) => {
+  const found: Violation[] = []
+  for (const { op, phase, id, t, key, code, process } of events) {
+    if (op !== 'acquire' || phase !== 'fail' || explained.test(String(code))) continue
+    found.push({ rule: 'explained', key, at: t, story: `${process} was refused ${id} with ${code}` })
+  }
+  return found
+}
 
 /** No promise was rejected, and no error thrown, past everybody. */
 export const nothingUnhandled: Rule = ({ events }) => {

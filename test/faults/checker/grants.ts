@@ -14,7 +14,8 @@ export const endedRightly: Rule = run => {
       if (ends && holder?.token && holder.session && holder.label !== null && told.has(holder.label)) {
         const asked = released.get(`${key} ${holder.token}`)
         const died = dead.get(holder.session)
-        const rightly = (asked !== undefined && asked <= entry.at + grain) || (died !== undefined && died < entry.seq)
+        const rightly =
+          (asked !== undefined && asked <= entry.at + grain) || (died !== undefined && died < entry.seq)
         if (!rightly) {
           const story = `token ${holder.token} of ${holder.label} ended (${entry.event}, journal ${entry.seq}) though its holder had not given it up and its session was not dead`
           found.push({ rule: 'only-mine', key, at: entry.at, story })

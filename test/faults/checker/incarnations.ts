@@ -3,7 +3,10 @@ import { grain, type Rule, type Violation } from './history.ts'
 /** Each life of the server raises the token base. */
 export const baseRises: Rule = run =>
   run.journal
-    .filter(({ event, detail }) => event === 'incarnation' && BigInt(String(detail.base)) <= BigInt(String(detail.before)))
+    .filter(
+      ({ event, detail }) =>
+        event === 'incarnation' && BigInt(String(detail.base)) <= BigInt(String(detail.before)),
+    )
     .map(({ at, detail }) => ({
       rule: 'base',
       at,
@@ -21,7 +24,9 @@ export const incarnationSeen: Rule = run => {
     const from = began.get(id) ?? t
     const grant = run.journal.find(({ event, at }) => event === 'granted' && at > t)
     if (!grant) continue
-    const seen = run.journal.some(({ event, at, seq }) => event === 'incarnation' && at >= from - grain && seq < grant.seq)
+    const seen = run.journal.some(
+      ({ event, at, seq }) => event === 'incarnation' && at >= from - grain && seq < grant.seq,
+    )
     if (seen) continue
     const story = `after ${fault} the server granted token ${grant.token} without having noticed its new life`
     found.push({ rule: 'incarnation', key: grant.key ?? undefined, at: grant.at, story })
@@ -38,7 +43,8 @@ export const graceKept: Rule = run => {
     if (event === 'incarnation') born = { seq, at }
     if (session === null) continue
     if (event === 'opened') opened.set(session, seq)
-    if (event !== 'died' || detail.expired !== true || !born || (opened.get(session) ?? 0) > born.seq) continue
+    if (event !== 'died' || detail.expired !== true || !born || (opened.get(session) ?? 0) > born.seq)
+      continue
     const lived = at + grain - born.at
     if (lived >= Number(detail.ttl)) continue
     const story = `the session of ${label} was buried ${lived.toFixed(0)} ms after a new incarnation, ${detail.ttl} ms being its ttl`

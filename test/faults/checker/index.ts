@@ -1,6 +1,6 @@
 import { abortsClean } from './aborts.ts'
 import { beliefs, toldFirst } from './beliefs.ts'
-import { nobodyForgotten, nothingLeft, nothingUnhandled } from './end.ts'
+import { nobodyForgotten, nothingLeft, nothingUnhandled, refusedInWords } from './end.ts'
 import { deadStaysDead, endedRightly } from './grants.ts'
 import type { Rule, Run, Violation } from './history.ts'
 import { baseRises, graceKept, incarnationSeen } from './incarnations.ts'
@@ -26,6 +26,7 @@ const rules: readonly Rule[] = [
   nobodyForgotten,
   nothingLeft,
   nothingUnhandled,
+  refusedInWords,
 ]
 
 /** What a run breaks, by time. */

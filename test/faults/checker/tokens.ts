@@ -6,12 +6,19 @@ export const tokensRise: Rule = run => {
   for (const [key, entries] of byKey(run.journal)) {
     let highest = 0n
     let last: string | null = null
-    const renumbered = new Set(entries.filter(({ event }) => event === 'renumbered').map(({ detail }) => String(detail.from)))
+    const renumbered = new Set(
+      entries.filter(({ event }) => event === 'renumbered').map(({ detail }) => String(detail.from)),
+    )
     for (const { event, token, seq, at } of entries) {
       if (token === null || (event !== 'granted' && event !== 'renumbered')) continue
       if (event === 'granted' && renumbered.has(token)) continue
       if (BigInt(token) <= highest) {
-        found.push({ rule: 'tokens', key, at, story: `token ${token} was granted (journal ${seq}) after ${last}` })
+        found.push({
+          rule: 'tokens',
+          key,
+          at,
+          story: `token ${token} was granted (journal ${seq}) after ${last}`,
+        })
       } else {
         highest = BigInt(token)
         last = token

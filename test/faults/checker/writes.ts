@@ -25,7 +25,12 @@ export const fenceExact: Rule = run => {
     for (const { event, token, label, detail, at } of entries) {
       if (event !== 'write' || detail.kind !== 'fence' || token === null) continue
       if (BigInt(token) < highest) {
-        found.push({ rule: 'fence', key, at, story: `the write ${label} under token ${token} came after one under ${highest}` })
+        found.push({
+          rule: 'fence',
+          key,
+          at,
+          story: `the write ${label} under token ${token} came after one under ${highest}`,
+        })
       } else highest = BigInt(token)
     }
   }
@@ -40,10 +45,20 @@ export const writesKept: Rule = ({ events, final }) => {
   for (const { op, phase, id, key, t, process } of events) {
     if (op !== 'write') continue
     if (phase === 'ok' && !there.has(id)) {
-      found.push({ rule: 'writes', key, at: t, story: `${process} was told that ${id} is committed, and it is not there` })
+      found.push({
+        rule: 'writes',
+        key,
+        at: t,
+        story: `${process} was told that ${id} is committed, and it is not there`,
+      })
     }
     if (phase === 'fail' && there.has(id)) {
-      found.push({ rule: 'writes', key, at: t, story: `${process} was told that ${id} was refused, and it is there` })
+      found.push({
+        rule: 'writes',
+        key,
+        at: t,
+        story: `${process} was told that ${id} was refused, and it is there`,
+      })
     }
   }
   for (const { key, value } of final.counters) {
@@ -51,11 +66,22 @@ export const writesKept: Rule = ({ events, final }) => {
     const seen = new Map<string, string>()
     for (const { id, seen: read } of rows) {
       const other = seen.get(read)
-      if (other) found.push({ rule: 'writes', key, at: 0, story: `${id} and ${other} both read ${read}: one was overwritten` })
+      if (other)
+        found.push({
+          rule: 'writes',
+          key,
+          at: 0,
+          story: `${id} and ${other} both read ${read}: one was overwritten`,
+        })
       seen.set(read, id)
     }
     if (BigInt(value) !== BigInt(rows.length)) {
-      found.push({ rule: 'writes', key, at: 0, story: `the counter says ${value} after ${rows.length} writes` })
+      found.push({
+        rule: 'writes',
+        key,
+        at: 0,
+        story: `the counter says ${value} after ${rows.length} writes`,
+      })
     }
   }
   return found

@@ -61,6 +61,7 @@ export const clientFaults = [
   {
     name: 'notifications-dropped',
     bite: 'notificationsDropped',
+    strikes: worker => worker.listens,
     async run({ worker }) {
       worker.child.send('deafen', { ms: 4_000 })
       await sleep(4_000)

@@ -11,7 +11,8 @@ import { serverFaults } from './server-faults.mjs'
  * @param {{ names: readonly string[], seed: string, until: number, counts: Record<string, number> }} plan
  */
 export async function strike(campaign, plan) {
-  const among = list => list.filter(fault => plan.names.includes(fault.name) && (!fault.pair || campaign.cluster.standby))
+  const among = list =>
+    list.filter(fault => plan.names.includes(fault.name) && (!fault.pair || campaign.cluster.standby))
   await Promise.all([
     lane(campaign, plan, among(clientFaults), 'client', 900),
     lane(campaign, plan, among(serverFaults), 'server', 2_500),
@@ -34,9 +35,13 @@ async function lane(campaign, plan, faults, name, calm) {
 let number = 0
 async function once(campaign, plan, fault, random) {
   const { cluster, log } = campaign
-  const worker = random.pick(campaign.workers)
+  const worker = random.pick(campaign.workers.filter(fault.strikes ?? (() => true)))
   const id = `fault-${++number}`
-  const about = { fault: fault.name, life: fault.life ?? false, ...(serverFaults.includes(fault) ? {} : { target: worker.name }) }
+  const about = {
+    fault: fault.name,
+    life: fault.life ?? false,
+    ...(serverFaults.includes(fault) ? {} : { target: worker.name }),
+  }
   log('fault', 'invoke', id, about)
   try {
     await fault.run({

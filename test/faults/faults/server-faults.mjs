@@ -86,7 +86,8 @@ export const serverFaults = [
       client.on('error', () => {})
       await client.connect()
       try {
-        await client.query("set idle_in_transaction_session_timeout = 0; begin isolation level repeatable read")
+        await client.query('set idle_in_transaction_session_timeout = 0')
+        await client.query('begin isolation level repeatable read')
         await client.query('select count(*) from fencepost.locks')
         await sleep(6_000)
         const [row] = await cluster.query(

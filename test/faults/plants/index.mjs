@@ -10,14 +10,14 @@ export const plants = [
     says: 'assert_held refuses nothing',
     rules: ['guard', 'writes'],
     faults: [],
-    sql: [patch('assert_held', /if not found or not exists \(.*?\) then/s, 'if false then')],
+    sql: [patch('assert_held', 'if not found then', 'if false then')],
   },
   {
     name: 'token-not-compared',
-    says: 'assert_held asks whether the key is held, not under which token',
+    says: 'a pin asks whether the key is held, not under which token',
     rules: ['guard', 'writes'],
     faults: [],
-    sql: [patch('assert_held', 'and l.token = assert_held.token', '')],
+    sql: [patch('pin', /and l\.token = pin\.token/g, '')],
   },
   {
     name: 'no-fence',
@@ -31,14 +31,26 @@ export const plants = [
     says: 'a release deletes the row of a contended key, and whoever comes next inserts it',
     rules: ['in-line'],
     faults: [],
-    sql: [patch('release', 'and l.session is not distinct from release.session and not l.contended and not l.released', 'and l.session is not distinct from release.session and not l.released')],
+    sql: [
+      patch(
+        'release',
+        'and l.session is not distinct from release.session and not l.contended and not l.released',
+        'and l.session is not distinct from release.session and not l.released',
+      ),
+    ],
   },
   {
     name: 'abort-leaks-ticket',
     says: 'cancel leaves the ticket in line',
     rules: ['abort-clean'],
     faults: [],
-    sql: [patch('cancel', 'delete from waiters w where w.request = want.request and w.key = want.key and w.session = cancel.session;', 'perform from waiters w where w.request = want.request;')],
+    sql: [
+      patch(
+        'cancel',
+        'delete from waiters w where w.request = want.request and w.key = want.key and w.session = cancel.session;',
+        'perform from waiters w where w.request = want.request;',
+      ),
+    ],
   },
   {
     name: 'release-by-key',
@@ -46,7 +58,11 @@ export const plants = [
     rules: ['only-mine', 'exclusion', 'told-first'],
     faults: [],
     sql: [
-      patch('release', 'where l.key = release.keys[1] and l.token + 0 = release.tokens[1]\n                        and l.session is not distinct from release.session and not l.contended', 'where l.key = release.keys[1] and not l.contended'),
+      patch(
+        'release',
+        'where l.key = release.keys[1] and l.token + 0 = release.tokens[1]\n                        and l.session is not distinct from release.session and not l.contended',
+        'where l.key = release.keys[1] and not l.contended',
+      ),
     ],
   },
   {
@@ -54,7 +70,13 @@ export const plants = [
     says: 'a number drawn before the wait for the row stands',
     rules: ['tokens'],
     faults: [],
-    sql: [patch('acquire', /if pg_sequence_last_value\('fencing'\) - drawn is distinct from cardinality\(keys\)\s+or base <> \(select c.base from cluster c\) then/, 'if false then')],
+    sql: [
+      patch(
+        'acquire',
+        /if pg_sequence_last_value\('fencing'\) - drawn is distinct from cardinality\(keys\)\s+or base <> \(select c.base from cluster c\) then/,
+        'if false then',
+      ),
+    ],
   },
   {
     name: 'base-kept',
@@ -78,9 +100,15 @@ export const plants = [
     sql: [
       async cluster => {
         const [view] = await cluster.query("select pg_get_viewdef('fencepost.here'::regclass) as text")
-        const changed = view.text.replace(/\(?\(?c\.boot = \( SELECT k\.boot\s+FROM (fencepost\.)?canary k\)\)? AND /, '(')
-        if (changed === view.text) throw new Error(`plant: the view here no longer asks the canary: ${view.text}`)
-        await cluster.query(`set search_path = fencepost; create or replace view fencepost.here as ${changed}`)
+        const changed = view.text.replace(
+          /\(boot = \( SELECT k\.boot\s+FROM fencepost\.canary k\)\) AND /,
+          '',
+        )
+        if (changed === view.text)
+          throw new Error(`plant: the view here no longer asks the canary: ${view.text}`)
+        await cluster.query(
+          `set search_path = fencepost; create or replace view fencepost.here as ${changed}`,
+        )
       },
     ],
   },
@@ -89,28 +117,46 @@ export const plants = [
     says: 'trust is counted from the answer of a renewal, not from its sending',
     rules: ['told-first', 'exclusion'],
     faults: ['late-reply-then-dark'],
-    client: [{ file: 'session/session.js', find: 'this.#renewed(sent);\n        this.#host.onRenewed', replace: 'this.#renewed(now());\n        this.#host.onRenewed' }],
+    client: [
+      {
+        file: 'session/session.js',
+        find: 'this.#renewed(sent);\n        this.#host.onRenewed',
+        replace: 'this.#renewed(now());\n        this.#host.onRenewed',
+      },
+    ],
   },
   {
     name: 'clock-step-ignored',
     says: 'a call whose clock is in doubt judges all the same',
     rules: ['told-first', 'exclusion', 'grace'],
     faults: ['server-clock-stepped'],
-    sql: [patch('is_doubtful', /select coalesce\(.*\)\s*$/ms, 'select false\n$function$')],
+    sql: [patch('is_doubtful', /select coalesce\(.*false\)/s, 'select false')],
   },
   {
     name: 'renewal-revives',
     says: 'a renewal that comes too late is taken',
     rules: ['dead-stays-dead', 'told-first', 'exclusion'],
     faults: ['held-then-delivered', 'client-stopped'],
-    sql: [patch('heartbeat', /where s\.id = heartbeat\.session and s\.died is null\s+and \(.*?\);/s, 'where s.id = heartbeat.session;')],
+    sql: [
+      patch(
+        'heartbeat',
+        /where s\.id = heartbeat\.session and s\.died is null\s+and \(.*?\);/s,
+        'where s.id = heartbeat.session;',
+      ),
+    ],
   },
   {
     name: 'expiry-by-unlocked-read',
     says: 'a session is taken for dead by a look at its row, and no death is stored',
     rules: ['only-mine', 'told-first'],
     faults: ['client-stopped', 'client-killed', 'black-hole'],
-    sql: [patch('is_alive', /if not is_alive\.doubtful then .*? end if;\s+return exists \(select from sessions s where s\.id = is_alive\.session and s\.died is null\)/s, 'return exists (select from sessions s where s.id = is_alive.session and s.died is null and s.expires_at > clock_timestamp())')],
+    sql: [
+      patch(
+        'is_alive',
+        /if not is_alive\.doubtful then .*? end if;\s+return exists \(select from sessions s where s\.id = is_alive\.session and s\.died is null\)/s,
+        'return exists (select from sessions s where s.id = is_alive.session and s.died is null and s.expires_at > clock_timestamp())',
+      ),
+    ],
   },
   {
     name: 'handover-without-key-update',
@@ -128,7 +174,11 @@ export const plants = [
     rules: ['in-line', 'forgotten', 'leftovers'],
     faults: [],
     sql: [
-      patch('hand_over', 'contended = exists (select from waiters w where w.key = hand_over.key)', 'contended = false'),
+      patch(
+        'hand_over',
+        'contended = exists (select from waiters w where w.key = hand_over.key)',
+        'contended = false',
+      ),
       patch('mend_lines', /insert into locks.*?on conflict do nothing;/s, 'perform from waiters limit 0;'),
       patch('look', "when w.ticket is not null then 'queued' else 'again' end", "else 'queued' end"),
     ],

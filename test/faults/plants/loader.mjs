@@ -8,6 +8,7 @@ export async function load(url, context, next) {
   const change = plant?.client?.find(one => url.endsWith(`/dist/${one.file}`))
   if (!change) return loaded
   const source = String(loaded.source)
-  if (!source.includes(change.find)) throw new Error(`plant ${plant?.name}: ${change.file} has no longer ${change.find}`)
+  if (!source.includes(change.find))
+    throw new Error(`plant ${plant?.name}: ${change.file} has no longer ${change.find}`)
   return { ...loaded, source: source.replace(change.find, change.replace) }
 }

@@ -15,7 +15,8 @@ export function patch(name, find, replace) {
     if (rows.length !== 1) throw new Error(`plant: there are ${rows.length} functions ${name}`)
     const changed = rows[0].text.replace(find, () => replace)
     if (changed === rows[0].text) throw new Error(`plant: the function ${name} no longer has ${find}`)
-    await cluster.query(changed)
+    // Names in a function without a search path of its own are the schema's.
+    await cluster.query(`set search_path = fencepost, pg_temp; ${changed}`)
   }
 }
 

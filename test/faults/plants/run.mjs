@@ -1,5 +1,5 @@
-import { mkdtempSync, rmSync } from 'node:fs'
 import { randomBytes } from 'node:crypto'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Campaign } from '../campaign.mjs'
@@ -13,15 +13,21 @@ const fixed = 'fixed'
 /** Whether each named plant was found, on a fixed seed and on a fresh one, or on the given one alone. */
 export async function runPlants(name, { seed, folder }) {
   const chosen = name === 'all' ? plants : plants.filter(plant => plant.name === name)
-  if (chosen.length === 0) throw new Error(`--plant: want all, or one of ${plants.map(plant => plant.name).join(', ')}`)
+  if (chosen.length === 0)
+    throw new Error(`--plant: want all, or one of ${plants.map(plant => plant.name).join(', ')}`)
   const seeds = seed === undefined ? [fixed, randomBytes(4).toString('hex')] : [seed]
   const missed = []
   for (const plant of chosen) {
     for (const own of seeds) {
       const began = performance.now()
-      const found = await runPlant(plant, own, folder)
+      const found = await runPlant(plant, own, folder).catch(error => {
+        console.log(error.message)
+        return undefined
+      })
       const took = ((performance.now() - began) / 1_000).toFixed(0)
-      console.log(`${plant.name}, seed ${own}: ${found ? `found in ${took} s: ${found}` : `NOT FOUND in ${took} s`}`)
+      console.log(
+        `${plant.name}, seed ${own}: ${found ? `found in ${took} s: ${found}` : `NOT FOUND in ${took} s`}`,
+      )
       if (!found) missed.push(`${plant.name} (${own})`)
     }
   }

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import pg from 'pg'
 import { migrate } from '../../../dist/index.js'
 import { startPostgres } from '../../../dist/testing/server.js'
+import { sleep } from '../history.mjs'
 import { Front } from './front.mjs'
 
 const faketime = ['/usr/lib/x86_64-linux-gnu', '/usr/lib/aarch64-linux-gnu', '/usr/lib64', '/usr/lib']
@@ -78,6 +79,7 @@ export class Cluster {
   /** Loses nothing: the primary is stopped in good order, which sends all that it has, and the standby takes over. */
   async promote() {
     const [old, next] = [this.primary, this.standby]
+    await this.#streams()
     await old.stop('fast')
     const client = new pg.Client({ connectionString: next.url })
     await client.connect()
@@ -87,6 +89,18 @@ export class Cluster {
     this.standby = undefined
     this.front.turn(next.port)
     await old.end()
+  }
+
+  /** Waits until the standby has all that was written up to now. */
+  async #streams() {
+    for (let i = 0; i < 400; i++) {
+      const [row] = await this.query(
+        "select count(*)::int as n from pg_stat_replication where state = 'streaming' and pg_wal_lsn_diff(sent_lsn, replay_lsn) < 65536",
+      )
+      if (row.n === 1) return
+      await sleep(50)
+    }
+    throw new Error('the standby does not stream')
   }
 
   async end() {
@@ -102,6 +116,7 @@ export class Cluster {
       wal_level: 'replica',
       max_wal_senders: '4',
       wal_keep_size: '256MB',
+      wal_retrieve_retry_interval: '200ms',
       deadlock_timeout: '200ms',
       idle_in_transaction_session_timeout: '5s',
       log_lock_waits: 'on',
@@ -110,7 +125,8 @@ export class Cluster {
       LD_PRELOAD: faketime ?? '',
       FAKETIME_TIMESTAMP_FILE: this.#clockFile,
       FAKETIME_DONT_FAKE_MONOTONIC: '1',
-      FAKETIME_CACHE_DURATION: '1',
+      // Else each backend would see the step at another time.
+      FAKETIME_NO_CACHE: '1',
     }
     return faketime ? { settings, env } : { settings }
   }

@@ -35,7 +35,10 @@ export class Front {
 
   #open(client) {
     const server = connect({ host: '127.0.0.1', port: this.target, noDelay: true })
-    for (const [one, other] of [[client, server], [server, client]]) {
+    for (const [one, other] of [
+      [client, server],
+      [server, client],
+    ]) {
       this.#sockets.add(one)
       one.on('error', () => other.resetAndDestroy())
       one.on('close', () => this.#sockets.delete(one))

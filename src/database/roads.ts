@@ -1,0 +1,96 @@
+import { FallbackWire, Lane, type Wire } from './lane.ts'
+import { Listener } from './listener.ts'
+import type { PoolLike, Queryable } from './ports.ts'
+import { connector, isPool, QueryWire } from './target.ts'
+
+/** Whether to be woken, and where: by the way that everything goes, not at all, or by a direct connection. */
+export type Listen = boolean | { readonly connectionString: string }
+
+export interface RoadsOptions {
+  readonly database: PoolLike | Queryable | string
+  readonly schema: string
+  readonly listen: Listen
+  readonly channel: string
+  /** Milliseconds. */
+  readonly callTimeout: number
+  hinted(keys: readonly string[] | null): void
+  polling(): void
+}
+
+const pingInterval = 5_000
+
+/**
+ * How a client reaches its database: *beat* for heartbeats and notifications, *ask* for what it wants, *giveBack* for
+ * what it gives up. Opened when first used.
+ */
+export class Roads {
+  readonly beat: Wire
+  readonly ask: Wire
+  readonly giveBack: Wire
+  readonly #lanes: Lane[] = []
+  readonly #listener: Listener | undefined
+  readonly #options: RoadsOptions
+  #isClosed = false
+
+  constructor(options: RoadsOptions) {
+    this.#options = options
+    const { database, listen } = options
+    const ofOurs = typeof database === 'string' || isPool(database)
+    this.ask = ofOurs ? this.#lane('ask', database) : new QueryWire(database, options.schema)
+    this.giveBack = ofOurs ? this.#lane('return', database) : this.ask
+    const others = [...this.#lanes]
+    const listenAt = typeof listen === 'object' ? listen.connectionString : ofOurs ? database : undefined
+    if (listenAt === undefined) {
+      this.beat = this.ask
+      return
+    }
+    const beat = this.#lane('beat', listenAt)
+    this.beat = new FallbackWire(beat, this.giveBack)
+    if (listen !== false) this.#listener = this.#listen(beat, others)
+  }
+
+  /** Where the next holder is told; undefined: nowhere, we look by ourselves. */
+  get channel(): string | undefined {
+    return this.#listener && this.#listener.state !== 'polling' ? this.#options.channel : undefined
+  }
+
+  get isListening(): boolean {
+    return this.#listener?.state === 'listening'
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    this.#listener?.stop()
+    await Promise.all(this.#lanes.map(lane => lane.close()))
+  }
+
+  #lane(name: string, from: PoolLike | string): Lane {
+    const lane = new Lane(connector(from, `fencepost ${name}`, this.#options.schema))
+    this.#lanes.push(lane)
+    return lane
+  }
+
+  #listen(beat: Lane, others: readonly Lane[]): Listener {
+    const { channel, callTimeout, hinted, polling } = this.#options
+    // What a probe proves of one connection holds for the others where all go the same way.
+    const sameWay = this.#options.listen === true
+    const listener = new Listener(beat, this.giveBack, channel, pingInterval, {
+      hinted,
+      polling,
+      direct: async connection => {
+        await connection.claim(callTimeout)
+        if (sameWay) for (const lane of others) await lane.connection?.claim(callTimeout)
+      },
+    })
+    beat.onOpen = connection => listener.attach(connection)
+    beat.onBroken = () => listener.detach()
+    for (const lane of others) {
+      lane.onOpen = async connection => {
+        connection.onNotification = payload => listener.heardElsewhere(payload)
+        if (sameWay && listener.state === 'listening') await connection.claim(callTimeout)
+        if (listener.state === 'deaf' && !this.#isClosed) beat.open(callTimeout).catch(() => {})
+      }
+    }
+    return listener
+  }
+}

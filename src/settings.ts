@@ -1,0 +1,147 @@
+import { hostname } from 'node:os'
+import { checkSchema, defaultSchema } from './database/migrations/schema-name.ts'
+import type { PoolLike, Queryable } from './database/ports.ts'
+import type { Listen } from './database/roads.ts'
+import { checkDatabase } from './database/target.ts'
+import { BadOptionError } from './errors.ts'
+import type { RequestOptions } from './lock/request.ts'
+import {
+  checkLabel,
+  checkMetadata,
+  checkNamespace,
+  checkOptions,
+  type Duration,
+  fullKey,
+  milliseconds,
+  wholeNumber,
+} from './options.ts'
+
+export interface FencepostOptions {
+  /**
+   * A `pg.Pool` (its options are read; connections of our own are opened by them, and none of its is taken), a
+   * connection string, or anything with `query(text, values)`.
+   */
+  readonly pool?: PoolLike | Queryable | string | undefined
+  /** The same as `pool` with a string. */
+  readonly connectionString?: string | undefined
+  /** @default 'fencepost' */
+  readonly schema?: string | undefined
+  /** How long a lock outlives its holder: 1 s up to the schema's `max_ttl`. @default '30s' */
+  readonly ttl?: Duration | undefined
+  /** A prefix of every key of this client, followed by a colon. @default none */
+  readonly namespace?: string | undefined
+  /** Who this is, for people. @default the host's name and the process id */
+  readonly owner?: string | undefined
+  /**
+   * Whether to be woken by notifications. `false`: poll. `{ connectionString }`: listen there, where the pool goes
+   * through a transaction pooler. @default true, with a probe that falls back to polling
+   */
+  readonly listen?: Listen | undefined
+  /** The longest time between two looks of somebody who waits. @default '1s' */
+  readonly poll?: Duration | undefined
+  /** Acquires that may wait at once in this client. @default 10,000 */
+  readonly maxPending?: number | undefined
+  /** Acquires of one key that may wait at once in this client. @default unbounded */
+  readonly maxPendingPerKey?: number | undefined
+  /** Asked before each renewal: a process that says no for a whole ttl gives up all that it holds. */
+  readonly healthy?: (() => boolean) | undefined
+}
+
+export interface AcquireOptions {
+  /** @default the client's */
+  readonly ttl?: Duration | undefined
+  /** How long to wait; 0 is one attempt. @default for ever */
+  readonly timeout?: Duration | undefined
+  /** Gives the acquire up. After the grant it has no effect. */
+  readonly signal?: AbortSignal | undefined
+  /** Up to 200 bytes that say what for. */
+  readonly label?: string | undefined
+  /** Up to 1,000 bytes of JSON. */
+  readonly metadata?: unknown
+}
+
+export type TryAcquireOptions = Omit<AcquireOptions, 'timeout'>
+
+export interface CloseOptions {
+  /** How long running sections of `withLock` are awaited. @default '5s' */
+  readonly timeout?: Duration | undefined
+}
+
+/** A client's options, checked, with the defaults filled in. */
+export interface Settings {
+  readonly database: PoolLike | Queryable | string
+  readonly schema: string
+  readonly ttl: number
+  readonly namespace: string | undefined
+  readonly owner: string
+  readonly listen: Listen
+  readonly poll: number
+  readonly maxPending: number
+  readonly maxPendingPerKey: number
+  readonly healthy: () => boolean
+}
+
+const unbounded = Number.POSITIVE_INFINITY
+
+/** @throws BadOptionError */
+export function readSettings(options: FencepostOptions): Settings {
+  return {
+    database: checkDatabase(checkOptions(options).pool ?? options.connectionString),
+    schema: checkSchema(options.schema ?? defaultSchema),
+    ttl: checkTtl(options.ttl ?? '30s'),
+    namespace: checkNamespace(options.namespace),
+    owner: checkLabel('owner', options.owner) ?? `${hostname()}:${process.pid}`,
+    listen: checkListen(options.listen ?? true),
+    poll: milliseconds('poll', options.poll ?? '1s', 20, 60_000),
+    maxPending: wholeNumber('maxPending', options.maxPending ?? 10_000),
+    maxPendingPerKey: wholeNumber('maxPendingPerKey', options.maxPendingPerKey ?? unbounded),
+    healthy: checkHealthy(options.healthy),
+  }
+}
+
+/** What one acquire asks for. @throws BadKeyError, BadOptionError */
+export function readRequest(
+  settings: Settings,
+  key: string,
+  options: AcquireOptions,
+  orNull: boolean,
+): RequestOptions {
+  const wait = orNull ? 0 : checkOptions(options).timeout
+  const timeout = wait === undefined ? undefined : milliseconds('timeout', wait, 0, unbounded)
+  return {
+    key: fullKey(settings.namespace, key),
+    ttl: checkOptions(options).ttl === undefined ? settings.ttl : checkTtl(options.ttl as Duration),
+    label: checkLabel('label', options.label),
+    metadata: checkMetadata(options.metadata),
+    signal: checkSignal(options.signal),
+    waits: timeout !== 0,
+    orNull,
+    timeout,
+  }
+}
+
+/** @throws BadOptionError */
+export function readCloseTimeout(options: CloseOptions): number {
+  return milliseconds('timeout', checkOptions(options).timeout ?? '5s', 0, unbounded)
+}
+
+function checkTtl(ttl: Duration): number {
+  return milliseconds('ttl', ttl, 1_000, 86_400_000)
+}
+
+function checkSignal(signal: AbortSignal | undefined): AbortSignal | undefined {
+  if (signal === undefined || signal instanceof AbortSignal) return signal
+  throw new BadOptionError('signal: want an AbortSignal')
+}
+
+function checkHealthy(healthy: (() => boolean) | undefined): () => boolean {
+  if (healthy === undefined) return () => true
+  if (typeof healthy === 'function') return healthy
+  throw new BadOptionError('healthy: want a function that answers true or false')
+}
+
+function checkListen(listen: Listen): Listen {
+  if (typeof listen === 'boolean') return listen
+  if (typeof listen?.connectionString === 'string' && listen.connectionString !== '') return listen
+  throw new BadOptionError('listen: want true, false or { connectionString }')
+}

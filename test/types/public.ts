@@ -1,0 +1,138 @@
+// Compiled and never run: types.test.ts does that against the declarations as they are published.
+import type pg from 'pg'
+import { expectTypeOf } from 'vitest'
+import {
+  AbortedError,
+  type AcquireOptions,
+  type CloseOptions,
+  type Duration,
+  Fencepost,
+  FencepostError,
+  type FencepostOptions,
+  type Lock,
+  type LockState,
+  LockTimeoutError,
+  type LossReason,
+  LostError,
+  NotHeldError,
+  QueueFullError,
+  type ReleaseOutcome,
+  type TryAcquireOptions,
+} from '../../src/index.ts'
+
+declare const pool: pg.Pool
+declare const client: pg.Client
+declare const lock: Lock
+declare const signal: AbortSignal
+
+// What a client is made of.
+const fp = new Fencepost({ pool })
+new Fencepost({ pool: client })
+new Fencepost({ pool: 'postgresql://localhost/app' })
+new Fencepost({ connectionString: 'postgresql://localhost/app' })
+new Fencepost({ pool: { query: async (_text: string, _values?: unknown[]) => ({ rows: [] }) } })
+new Fencepost({
+  pool,
+  schema: 'locks',
+  ttl: '15s',
+  namespace: 'app',
+  owner: 'worker 1',
+  listen: { connectionString: 'postgresql://localhost/app' },
+  poll: 500,
+  maxPending: 100,
+  maxPendingPerKey: 10,
+  healthy: () => true,
+})
+const undefinedOptions: FencepostOptions = { pool, ttl: undefined, listen: undefined, healthy: undefined }
+new Fencepost(undefinedOptions)
+// @ts-expect-error nothing to connect with is no database: but options are needed
+new Fencepost()
+// @ts-expect-error a number is no database
+new Fencepost({ pool: 5 })
+// @ts-expect-error an object without query or options is no database
+new Fencepost({ pool: { connect: () => {} } })
+// @ts-expect-error a ttl is milliseconds or text
+new Fencepost({ pool, ttl: 5n })
+// @ts-expect-error listening elsewhere needs a connection string
+new Fencepost({ pool, listen: {} })
+// @ts-expect-error health is a yes or a no, at once
+new Fencepost({ pool, healthy: async () => true })
+// @ts-expect-error unknown options are mistakes
+new Fencepost({ pool, timeToLive: '15s' })
+
+// Acquiring.
+expectTypeOf(fp.acquire).parameters.toEqualTypeOf<[key: string, options?: AcquireOptions | undefined]>()
+expectTypeOf(fp.acquire('k')).toEqualTypeOf<Promise<Lock>>()
+expectTypeOf(fp.tryAcquire('k')).toEqualTypeOf<Promise<Lock | null>>()
+expectTypeOf(fp.close).parameters.toEqualTypeOf<[options?: CloseOptions | undefined]>()
+expectTypeOf(fp.close()).toEqualTypeOf<Promise<void>>()
+expectTypeOf(fp).toExtend<AsyncDisposable>()
+expectTypeOf<Duration>().toEqualTypeOf<number | string>()
+void fp.acquire('k', { ttl: '30s', timeout: 5_000, signal, label: 'x', metadata: { any: ['thing', 1] } })
+const someOptions: AcquireOptions = { timeout: undefined, signal: undefined, label: undefined }
+void fp.acquire('k', someOptions)
+// @ts-expect-error a key is text
+void fp.acquire(5)
+// @ts-expect-error a key is needed
+void fp.acquire()
+// @ts-expect-error a signal, not its controller
+void fp.acquire('k', { signal: new AbortController() })
+// @ts-expect-error a try does not wait
+void fp.tryAcquire('k', { timeout: '5s' })
+expectTypeOf<TryAcquireOptions>().not.toHaveProperty('timeout')
+
+// Sections: what they answer is what withLock answers.
+expectTypeOf(fp.withLock('k', async () => 5)).toEqualTypeOf<Promise<number>>()
+expectTypeOf(fp.withLock('k', () => 'text')).toEqualTypeOf<Promise<string>>()
+expectTypeOf(fp.withLock('k', { timeout: '5s' }, async each => each.token)).toEqualTypeOf<Promise<bigint>>()
+expectTypeOf(fp.withLock('k', () => {})).toEqualTypeOf<Promise<void>>()
+void fp.withLock('k', each => {
+  expectTypeOf(each).toEqualTypeOf<Lock>()
+})
+// @ts-expect-error a section is needed
+void fp.withLock('k')
+// @ts-expect-error a section is needed, also with options
+void fp.withLock('k', {})
+// @ts-expect-error options come before the section
+void fp.withLock('k', () => {}, {})
+
+// The handle.
+expectTypeOf(lock.token).toEqualTypeOf<bigint>()
+expectTypeOf(lock.key).toEqualTypeOf<string>()
+expectTypeOf(lock.label).toEqualTypeOf<string | undefined>()
+expectTypeOf(lock.metadata).toEqualTypeOf<unknown>()
+expectTypeOf(lock.signal).toEqualTypeOf<AbortSignal>()
+expectTypeOf(lock.remaining).toEqualTypeOf<number>()
+expectTypeOf(lock.state).toEqualTypeOf<LockState>()
+expectTypeOf<LockState>().toEqualTypeOf<'held' | 'degraded' | 'suspended' | 'released' | 'lost'>()
+expectTypeOf(lock.lossReason).toEqualTypeOf<LossReason | undefined>()
+expectTypeOf(lock.assertHeld()).toEqualTypeOf<void>()
+expectTypeOf(lock.renew()).toEqualTypeOf<Promise<void>>()
+expectTypeOf(lock.release()).toEqualTypeOf<Promise<ReleaseOutcome>>()
+expectTypeOf<ReleaseOutcome>().toEqualTypeOf<
+  'released' | 'already' | 'expired' | 'unreachable' | 'forced' | 'shutdown'
+>()
+expectTypeOf(lock).toExtend<AsyncDisposable>()
+// @ts-expect-error what it says is not for others to set
+lock.key = 'another'
+// @ts-expect-error nor this
+lock.state = 'held'
+// @ts-expect-error tokens are bigints: no number holds them all
+lock.token satisfies number
+
+// The errors.
+declare const error: unknown
+if (error instanceof FencepostError) {
+  expectTypeOf(error.code).toEqualTypeOf<string>()
+  expectTypeOf(error).toExtend<Error>()
+}
+if (error instanceof LostError) {
+  expectTypeOf(error.reason).toEqualTypeOf<LossReason>()
+  expectTypeOf(error).toExtend<NotHeldError>()
+}
+if (error instanceof NotHeldError) expectTypeOf(error.key).toEqualTypeOf<string>()
+if (error instanceof LockTimeoutError) expectTypeOf(error.timeout).toEqualTypeOf<number>()
+if (error instanceof QueueFullError) expectTypeOf(error.limit).toEqualTypeOf<number>()
+if (error instanceof AbortedError) expectTypeOf(error.cause).toEqualTypeOf<unknown>()
+// @ts-expect-error a kind of error, not one that is thrown itself
+new FencepostError('no')
