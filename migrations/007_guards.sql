@@ -31,7 +31,10 @@ begin
   select s.* into holder from locks l join sessions s on s.id = l.session
     where l.key = pin.key and l.token = pin.token and s.died is null;
   if not found then return; end if;
-  span := greatest(extract(epoch from holder.expires_at - clock_timestamp()) * 1000, 1)::int;
+  -- Expired, but not dead: nobody has taken it, and by now nobody can. Its client may not even know of the clock.
+  span := extract(epoch from case when holder.expires_at > clock_timestamp() then holder.expires_at - clock_timestamp()
+                                  else holder.ttl end) * 1000;
+  span := greatest(span, 1);
   if pin.bounded then
     for timeout in select unnest(case when current_setting('server_version_num')::int >= 170000
         then array['transaction_timeout'] else array['idle_in_transaction_session_timeout', 'statement_timeout'] end)
