@@ -21,7 +21,7 @@ const refused: Record<string, [option: string, values: unknown[]]> = {
   maxPending: ['maxPending', [0, -1, 1.5, Number.NaN, '5']],
   maxPendingPerKey: ['maxPendingPerKey', [0, -1, 1.5, Number.NaN, '5']],
   namespace: ['namespace', ['', 'a:b', 'a\0b', 'x'.repeat(201), '\ud800', 5, {}]],
-  owner: ['owner', ['a\0b', 'x'.repeat(201), 5]],
+  owner: ['owner', ['a\0b', '\ud800', 'x'.repeat(201), 5]],
   healthy: ['healthy', [true, 'yes', {}]],
   listen: ['listen', ['yes', 1, {}, { connectionString: '' }, { connectionString: 5 }]],
 }

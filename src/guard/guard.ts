@@ -69,11 +69,15 @@ export function pinStatement(schema: string, { key, token }: Pinnable): string {
   )
 }
 
-/** The statement that makes sure of the pin at the end, and tells in which transaction it ran. */
-export function confirmStatement(schema: string, { key, token }: Pinnable): string {
+/**
+ * The statement before the commit of a transaction that the pin began: while that is the same one there is no savepoint
+ * from before the pin, and it stands. Where the work has ended it and begun another, the grant is looked for again.
+ */
+export function lastStatement(schema: string, { key, token }: Pinnable, { transaction }: Pinned): string {
+  const again = `${quoteIdentifier(schema)}.pin_again(${quoteLiteral(key)}, ${quoteLiteral(token)})::text`
   return (
-    `select pg_current_xact_id_if_assigned()::text as transaction, ` +
-    `${quoteIdentifier(schema)}.pin_again(${quoteLiteral(key)}, ${quoteLiteral(token)})`
+    `select t.id::text as transaction, case when t.id::text is distinct from ${quoteLiteral(transaction)} then ${again} end ` +
+    'from pg_current_xact_id_if_assigned() t(id)'
   )
 }
 
@@ -108,7 +112,8 @@ export async function guard(host: GuardHost, grant: Pinnable, transaction: Query
     transaction: sure.transaction,
     confirm: async () => {
       try {
-        await transaction.query(confirmStatement(host.schema, grant), [])
+        const schema = quoteIdentifier(host.schema)
+        await transaction.query(`select ${schema}.pin_again($1, $2)`, [grant.key, grant.token])
       } catch (error) {
         const state = stateOf(error)
         if (state === 'FP003' || state === '40001') throw await lossOf(host, grant, error)

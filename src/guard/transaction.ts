@@ -12,11 +12,11 @@ import {
 import { asTimeout } from './failure.ts'
 import {
   checkPlace,
-  confirmStatement,
   type GuardHost,
   lossOf,
   type Pinnable,
   type Pinned,
+  lastStatement,
   pinStatement,
 } from './guard.ts'
 import { grace, wasCommitted } from './outcome.ts'
@@ -210,7 +210,7 @@ function bound(host: TransactionHost, key: string, pinned: Pinned): () => void {
 async function commit(host: TransactionHost, grant: Pinnable, line: Line, pinned: Pinned): Promise<void> {
   let results: RowsResult[]
   try {
-    const asked = line.client.query(`${confirmStatement(host.schema, grant)}; commit`)
+    const asked = line.client.query(`${lastStatement(host.schema, grant, pinned)}; commit`)
     results = (await withDeadline(asked, pinned.milliseconds + grace)) as unknown as RowsResult[]
   } catch (error) {
     if (sqlState(error) === 'FP003') throw await lossOf(host, grant, error)

@@ -5,8 +5,8 @@ export interface Program {
   readonly name: string
   /** Seconds to live of each session, by name; they open at second 0. */
   readonly sessions: Readonly<Record<string, number>>
-  /** Run one after the other beforehand. Tokens begin at 101, tickets at 1. */
-  readonly before?: readonly Call[]
+  /** Run one after the other beforehand; a number lets so many seconds pass. Tokens begin at 101, tickets at 1. */
+  readonly before?: readonly (Call | number)[]
   readonly actors: readonly Actor[]
   /** Steps of the clock, in seconds: each may come at any moment. */
   readonly clock?: readonly number[]

@@ -162,6 +162,7 @@ export class Record {
       if (old.request !== request || old.session !== session) throw new Violation(`two grants of ${key} under the same token ${token}`)
       return
     }
+    if (isDead(state, session)) throw new Violation(`${key} was granted to ${nameOf(session)}, whose death is stored`)
     const highest = this.#highest.get(key) ?? 0
     if (token <= highest) throw new Violation(`the tokens of ${key} do not rise: ${token} was granted after ${highest}`)
     const place = this.#tickets.get(`${request} ${key}`) ?? Number.POSITIVE_INFINITY

@@ -101,7 +101,10 @@ async function prepare(program: Program, stage: Stage): Promise<void> {
     await control.query(`select open_session($1, make_interval(secs => $2))`, [sessionId(name), ttl])
   }
   await control.query(`select open_session($1, '60s')`, [janitor])
-  for (const call of program.before ?? []) await control.query(call.sql)
+  for (const step of program.before ?? []) {
+    const pass = typeof step === 'number'
+    await control.query(pass ? `select setval('explorer.clock', (select last_value + ${step} from explorer.clock))` : step.sql)
+  }
   await control.query('select explorer.save()')
 }
 
@@ -194,7 +197,7 @@ async function begin(program: Program, stage: Stage): Promise<Record> {
   const record = new Record(await stage.restore())
   for (const [name, ttl] of Object.entries(program.sessions)) record.clients.open(sessionId(name), ttl)
   record.clients.open(janitor, 60)
-  for (const call of program.before ?? []) record.clients.sent(call, call.generation)
+  for (const step of program.before ?? []) if (typeof step !== 'number') record.clients.sent(step, step.generation)
   record.begin()
   for (const call of program.onTheWay ?? []) record.clients.sent(call, call.generation)
   return record

@@ -18,7 +18,10 @@ export function bites(run, noted, faults) {
   const killed = new Set(events.filter(e => e.op === 'process' && e.phase === 'fail').map(e => e.process))
   const owner = entry => String(entry.label).split(' ')[0] ?? ''
   const there = new Set(final?.ledger.map(row => row.id))
-  const died = journal.filter(entry => entry.event === 'died' && entry.detail.expired === true)
+  // Sleepers expire on purpose, whatever the faults do.
+  const died = journal.filter(
+    entry => entry.event === 'died' && entry.detail.expired === true && !/asleep$/.test(entry.label ?? ''),
+  )
   const lost = reason =>
     new Set(events.filter(e => e.op === 'state' && e.state === 'lost' && e.reason === reason).map(e => e.id))
       .size

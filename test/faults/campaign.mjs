@@ -21,6 +21,9 @@ export class Campaign {
   /** Whether the record outlives the run: something was found in it. */
   keeps = false
   #gone = []
+  /** The faults, while they go on. */
+  #striking
+  stopping = false
 
   /** @param {{ seed: string, folder: string, workers: number, pair: boolean, plant?: any, actors?: string[] }} options */
   constructor(options) {
@@ -41,11 +44,11 @@ export class Campaign {
   async run({ seconds, faults, counts, stopEarly = async () => false }) {
     const began = now()
     const until = began + seconds * 1_000
-    const striking = strike(this, { names: faults, seed: this.options.seed, until, counts })
+    this.#striking = strike(this, { names: faults, seed: this.options.seed, until, counts })
     while (now() < until && !(await stopEarly())) await sleep(Math.min(until - now(), 4_000))
     this.seconds = (now() - began) / 1_000
     if (now() < until) return
-    await striking
+    await this.#striking
     this.seconds = (now() - began) / 1_000
   }
 
@@ -83,7 +86,7 @@ export class Campaign {
   }
 
   async serverAnswers() {
-    for (let i = 0; i < 300 && !(await this.cluster.answers()); i++) await sleep(50)
+    for (let i = 0; i < 300 && !this.stopping && !(await this.cluster.answers()); i++) await sleep(50)
   }
 
   /** Another process in the place of one that was killed. */
@@ -98,6 +101,8 @@ export class Campaign {
   }
 
   async end() {
+    this.stopping = true
+    await this.#striking
     for (const worker of [...this.workers, ...this.#gone]) {
       await worker.child.kill()
       await worker.proxy.close()

@@ -195,6 +195,21 @@ test('a commit inside is told', async () => {
   await expect(lock.transaction(trx => trx.query('commit'))).rejects.toBeInstanceOf(NotInTransactionError)
 })
 
+test('work that ends it and begins another: told, and refused where the lock has gone by then', async () => {
+  const key = setting.key()
+  const lock = await setting.fencepost().acquire(key)
+  const anew = lock.transaction(trx => trx.query(`rollback; begin; insert into notes values ('a')`))
+  await expect(anew).rejects.toBeInstanceOf(NotInTransactionError)
+  await setting.db.query('delete from notes')
+  const handedOn = lock.transaction(async trx => {
+    await trx.query('rollback; begin')
+    await setting.db.query(`delete from ${schema}.locks`)
+    await trx.query(`insert into notes values ('b')`)
+  })
+  await expect(handedOn).rejects.toMatchObject({ code: 'lost', cause: { code: 'FP003' } })
+  expect(await setting.notes()).toEqual([])
+})
+
 test('a constraint that is checked at the commit: its own error', async () => {
   await setting.db.query(
     'create table once (n int unique deferrable initially deferred); insert into once values (1)',

@@ -8,12 +8,24 @@ let db: TestDatabase
 let client: Fencepost
 beforeAll(async () => {
   db = await createDatabase()
-  client = new Fencepost({ ...clientOptions(db), namespace: 'ns' })
 })
-afterAll(async () => {
-  await client.close()
-  expect(await leftovers(db.pool({ max: 1 }), db.schema)).toMatchObject(nothing)
-  await db.drop()
+afterAll(() => db.drop())
+
+// Arguments travel as parameters in the one, as JSON in the other.
+describe.each([
+  ['listening', {}],
+  ['without listening', { listen: false }],
+])('%s', (_, options) => {
+  beforeAll(async () => {
+    client = new Fencepost({ ...clientOptions(db), namespace: 'ns', ...options })
+    await client.withLock('warm', () => {})
+  })
+  afterAll(async () => {
+    await client.close()
+    expect(await leftovers(db.pool({ max: 1 }), db.schema)).toMatchObject(nothing)
+  })
+  describe('keys', badKeys)
+  describe('options', badOptions)
 })
 
 /** Asks in each way for a key, beside two good requests of the same batch. Those are granted, whatever the bad one is. */
@@ -39,7 +51,7 @@ async function expectRefused(
   }
 }
 
-describe('keys', () => {
+function badKeys(): void {
   const keys = {
     empty: '',
     'with a NUL': 'a\0b',
@@ -65,9 +77,9 @@ describe('keys', () => {
     expect(lock.state).toBe('held')
     await lock.release()
   })
-})
+}
 
-describe('options', () => {
+function badOptions(): void {
   const cyclic: Record<string, unknown> = {}
   cyclic.self = cyclic
   const options: Record<string, AcquireOptions | object> = {
@@ -89,6 +101,7 @@ describe('options', () => {
     'a controller for a signal': { signal: new AbortController() },
     'a label that is too long': { label: 'x'.repeat(201) },
     'a label with a NUL': { label: 'a\0b' },
+    'a label with half a surrogate pair': { label: 'a\ud800' },
     'a label that is no text': { label: 5 },
     'metadata that is too long': { metadata: 'x'.repeat(1_000) },
     'metadata with a NUL': { metadata: { text: 'a\0b' } },
@@ -104,7 +117,7 @@ describe('options', () => {
 
   test('metadata that only looks like a NUL is kept', async () => {
     const metadata = { text: '\\u0000', path: 'c:\\users' }
-    const lock = await client.acquire('k', { metadata, label: 'half \ud800 a pair' })
+    const lock = await client.acquire('k', { metadata })
     expect(lock.metadata).toEqual(metadata)
     await lock.release()
   })
@@ -132,4 +145,4 @@ describe('options', () => {
     const lock = await client.acquire('k')
     await lock.release()
   })
-})
+}

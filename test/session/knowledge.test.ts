@@ -40,15 +40,27 @@ test('a new life of the server is told once, and not of the first', () => {
   expect(knowledge.boot).toBe('other')
 })
 
-test('a step of the server’s clock is told once', () => {
+test('a step of the server’s clock is told, and the witness stays in doubt, until the grace for it is there', () => {
   const knowledge = new Knowledge()
   knowledge.learn(answer(), now())
-  const stepped: boolean[] = []
-  for (const by of [0, 600_000, 600_000]) {
+  const first = server(clock)
+  const learn = (by: number) => {
     clock += 1_000
-    stepped.push(knowledge.learn(answer({ serverTime: server(clock) + by }), now()).stepped)
+    return knowledge.learn(answer({ serverTime: server(clock) + by }), now()).stepped
   }
-  expect(stepped).toEqual([false, true, false])
+  expect([learn(0), learn(600_000), learn(600_000)]).toEqual([false, true, true])
+  expect(knowledge.witness()).toMatchObject({ serverTime: first + 1_000, elapsed: 2_000 })
+  knowledge.graced()
+  expect(knowledge.witness()).toMatchObject({ serverTime: server(clock) + 600_000, elapsed: 0 })
+  expect([learn(600_000), learn(600_000)]).toEqual([false, false])
+})
+
+test('a grace that nothing called for changes nothing', () => {
+  const knowledge = new Knowledge()
+  knowledge.learn(answer(), now())
+  const before = knowledge.witness()
+  knowledge.graced()
+  expect(knowledge.witness()).toEqual(before)
 })
 
 test('another server’s clock is another clock: no step', () => {

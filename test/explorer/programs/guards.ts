@@ -52,17 +52,17 @@ export const guards: readonly Program[] = [
     before: held,
     actors: [
       { name: 'the guard', script: pinAtSnapshot },
-      { name: 'B', script: () => inTurn(acquire('S2', [at('k', 'r21')])) },
+      { name: 'B', script: () => inTurn(acquire('S2', [at('k', 'r21')])), whole: true },
       { name: 'A', script: () => letGo('S1', token('k', 101)) },
-      { name: 'another guard', script: pin },
+      { name: 'another guard', script: pin, whole: true },
     ],
   },
   {
     name: 'a guard outlives its session',
     sessions: { S1: 10, S2: 60 },
     key: 'k',
-    clock: [11],
-    before: queued,
+    clock: [2],
+    before: [...queued, 9],
     actors: [
       { name: 'the guard', script: pin },
       { name: 'B', script: () => inTurn(tick('S2', at('k', 'r21'))) },
@@ -72,8 +72,8 @@ export const guards: readonly Program[] = [
     name: 'a guard, a heartbeat and a newcomer about the last moment',
     sessions: { S1: 10, S2: 60 },
     key: 'k',
-    clock: [11],
-    before: held,
+    clock: [2],
+    before: [...held, 9],
     actors: [
       { name: 'the guard', script: pin },
       { name: 'A', script: () => inTurn(heartbeat('S1')) },

@@ -10,8 +10,8 @@ export const sessions: readonly Program[] = [
   {
     name: 'a heartbeat at the last moment meets a newcomer',
     sessions: { S1: 10, S2: 60 },
-    clock: [11],
-    before: held,
+    clock: [2],
+    before: [...held, 9],
     actors: [
       { name: 'A', script: () => inTurn(heartbeat('S1')) },
       { name: 'B', script: () => inTurn(acquire('S2', [at('k', 'r21')])) },
@@ -20,8 +20,8 @@ export const sessions: readonly Program[] = [
   {
     name: "a heartbeat at the last moment meets a waiter's tick",
     sessions: { S1: 10, S2: 60 },
-    clock: [11],
-    before: queued,
+    clock: [2],
+    before: [...queued, 9],
     actors: [
       { name: 'A', script: () => inTurn(heartbeat('S1')) },
       { name: 'B', script: () => inTurn(tick('S2', at('k', 'r21'))) },
@@ -30,8 +30,8 @@ export const sessions: readonly Program[] = [
   {
     name: 'a try meets a holder that may have expired',
     sessions: { S1: 10, S2: 60 },
-    clock: [11],
-    before: held,
+    clock: [2],
+    before: [...held, 9],
     actors: [
       { name: 'A', script: () => inTurn(heartbeat('S1')) },
       { name: 'B', script: () => inTurn(acquire('S2', [at('k', 'r21')], { wait: false }), acquire('S2', [at('k', 'r22')], { wait: false })) },
@@ -40,7 +40,8 @@ export const sessions: readonly Program[] = [
   {
     name: 'an acquire meets the reaping of its own session',
     sessions: { S1: 10, S2: 60 },
-    clock: [11],
+    clock: [2],
+  before: [9],
     actors: [
       { name: 'A', script: () => inTurn(acquire('S1', [at('k', 'r11')])) },
       { name: 'B', script: () => inTurn(tick('S2')) },
@@ -49,8 +50,8 @@ export const sessions: readonly Program[] = [
   {
     name: 'a hand-over meets the reaping of the head of the line',
     sessions: { S1: 60, S2: 10, S3: 60 },
-    clock: [11],
-    before: [...queued, acquire('S3', [at('k', 'r31')])],
+    clock: [2],
+    before: [...queued, acquire('S3', [at('k', 'r31')]), 9],
     actors: [
       { name: 'A', script: () => letGo('S1', token('k', 101)) },
       { name: 'B', script: () => inTurn(tick('S3', at('k', 'r31'))) },
@@ -96,15 +97,14 @@ export const sessions: readonly Program[] = [
   {
     name: 'two reapers, each with a ticket of the session that the other reaps',
     sessions: { S1: 10, S2: 10, S3: 60, S4: 60 },
-    clock: [11],
+    clock: [2],
     before: [
       acquire('S1', [at('a', 'r11')]),
       acquire('S2', [at('b', 'r21')]),
       acquire('S2', [at('a', 'r22')]),
       acquire('S1', [at('b', 'r12')]),
       acquire('S3', [at('a', 'r31')]),
-      acquire('S4', [at('b', 'r41')]),
-    ],
+      acquire('S4', [at('b', 'r41')]), 9],
     actors: [
       { name: 'A', script: () => inTurn(tick('S3', at('a', 'r31'))) },
       { name: 'B', script: () => inTurn(tick('S4', at('b', 'r41'))) },
@@ -113,8 +113,8 @@ export const sessions: readonly Program[] = [
   {
     name: 'a session is reaped while it closes and its key is wanted',
     sessions: { S1: 10, S2: 60 },
-    clock: [11],
-    before: queued,
+    clock: [2],
+    before: [...queued, 9],
     actors: [
       { name: 'A', script: () => inTurn(closeSession('S1')) },
       { name: 'B', script: () => inTurn(tick('S2', at('k', 'r21'))) },
@@ -123,8 +123,8 @@ export const sessions: readonly Program[] = [
   {
     name: 'the heartbeat of a waiter meets its hand-over',
     sessions: { S1: 60, S2: 10 },
-    clock: [11],
-    before: queued,
+    clock: [2],
+    before: [...queued, 9],
     actors: [
       { name: 'A', script: () => letGo('S1', token('k', 101)) },
       { name: 'B', script: () => inTurn(heartbeat('S2'), tick('S2', at('k', 'r21'))) },

@@ -18,10 +18,10 @@ async function section(ctx) {
   const held = await take(ctx, key, { timeout: 20_000 })
   if (!held) return sleep(random.between(5, 50))
   if (random.chance(0.04)) await work(ctx, held, random.between(300, 1_500))
-  await write(ctx, 'fence', held)
+  const committed = await write(ctx, 'fence', held)
   probe(ctx, held)
   await giveBack(ctx, held)
-  if (random.chance(0.15)) {
+  if (committed && random.chance(0.15)) {
     await sleep(random.between(0, 60))
     await write(ctx, 'fence', held)
   }

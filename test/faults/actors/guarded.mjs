@@ -28,13 +28,19 @@ async function section(ctx) {
   if (kind < 0.04) await work(ctx, held, random.between(300, 1_500))
   // As a program does that does not look at its handle: nothing but the guard stands between it and the data.
   const pause = random.chance(0.1) ? random.between(0, 30) : 0
-  if (random.chance(0.5)) await writeUnder(ctx, held, pause)
-  else await write(ctx, 'guard', held, pause)
+  const committed = random.chance(0.5)
+    ? await writeUnder(ctx, held, pause)
+    : await write(ctx, 'guard', held, pause)
   probe(ctx, held)
-  if (kind > 0.85) {
-    // A write that races with the release, and one that comes after it.
+  // Not after an unknown outcome: that write may still be under way, and this grant lets both in.
+  if (kind < 0.85 || !committed) await giveBack(ctx, held)
+  else if (kind < 0.93) {
+    // Pins that race with the release and with each other.
+    await Promise.all([giveBack(ctx, held), ...[1, 2, 3].map(() => write(ctx, 'pin', held))])
+  } else {
     await Promise.all([giveBack(ctx, held), write(ctx, 'guard', held)])
-    if (kind > 0.95) await sleep(random.between(0, 20)).then(() => write(ctx, 'guard', held))
-  } else await giveBack(ctx, held)
+    await sleep(random.between(0, 20))
+    await write(ctx, 'pin', held)
+  }
   await sleep(random.between(0, 10))
 }

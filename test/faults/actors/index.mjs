@@ -1,6 +1,8 @@
+import { alone } from './alone.mjs'
 import { byHand } from './by-hand.mjs'
 import { fenced } from './fenced.mjs'
 import { guarded } from './guarded.mjs'
+import { sleeper } from './sleeper.mjs'
 import { tries } from './tries.mjs'
 
 /**
@@ -8,4 +10,4 @@ import { tries } from './tries.mjs'
  *
  * @type {{ name: string, copies: number, plants: string[], start(context: any): Promise<void> }[]}
  */
-export const actors = [guarded, fenced, tries, byHand]
+export const actors = [guarded, fenced, tries, alone, byHand, sleeper]

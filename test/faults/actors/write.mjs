@@ -1,6 +1,7 @@
 import { sleep } from '../history.mjs'
 
 const ways = {
+  pin: 'select fencepost.assert_held($1, $2)',
   guard: 'select fencepost.assert_held($1, $2)',
   fence: 'select fencepost.fence($1, $2)',
 }
@@ -12,8 +13,9 @@ const refused = /^(40|23|25P02|FP)/
  * Reads a counter and writes it one higher, in a transaction of the user's own whose first statement is the guard or
  * the fence. Its outcome is unknown only where the commit was sent and not answered.
  *
- * @param {'guard' | 'fence'} kind
+ * @param {'guard' | 'fence' | 'pin'} kind `pin`: the guard alone, and a line in the ledger that counts nothing
  * @param {{ key: string, token: string }} held
+ * @returns {Promise<boolean>} whether it was committed
  */
 export async function write(ctx, kind, held, pause = 0) {
   const { key, token } = held
@@ -30,6 +32,7 @@ export async function write(ctx, kind, held, pause = 0) {
     const { command } = await client.query('commit')
     ctx.log('write', command === 'COMMIT' ? 'ok' : 'fail', id, { key, token, kind, code: command })
     client.release()
+    return command === 'COMMIT'
   } catch (error) {
     const unknown = committing && !refused.test(error.code ?? '')
     ctx.log('write', unknown ? 'unknown' : 'fail', id, {
@@ -40,6 +43,7 @@ export async function write(ctx, kind, held, pause = 0) {
     })
     if (!client) await sleep(50)
     else await putBack(client, /^(FP|40)/.test(error.code ?? ''))
+    return false
   }
 }
 
@@ -56,18 +60,25 @@ export async function writeUnder(ctx, held, pause = 0) {
     const isolationLevel = ctx.random.pick(['read committed', 'read committed', 'repeatable read'])
     await lock.transaction(client => readAndWrite(client, id, 'guard', held, pause), { isolationLevel })
     ctx.log('write', 'ok', id, { key, token, kind: 'guard' })
+    return true
   } catch (error) {
     const phase = error?.code === 'commit_unknown' ? 'unknown' : 'fail'
     ctx.log('write', phase, id, { key, token, kind: 'guard', code: error?.code ?? error?.message })
+    return false
   }
 }
 
 async function readAndWrite(client, id, kind, { key, token }, pause) {
-  const { rows } = await client.query('select value from data.counters where key = $1', [key])
-  const seen = rows[0].value
-  if (pause > 0) await sleep(pause)
-  await client.query('update data.counters set value = $2 where key = $1', [key, String(BigInt(seen) + 1n)])
+  const seen = kind === 'pin' ? '0' : await raise(client, key, pause)
   await client.query('insert into data.ledger values ($1, $2, $3, $4, $5)', [id, key, kind, token, seen])
+}
+
+async function raise(client, key, pause) {
+  const { rows } = await client.query('select value from data.counters where key = $1', [key])
+  if (pause > 0) await sleep(pause)
+  const next = String(BigInt(rows[0].value) + 1n)
+  await client.query('update data.counters set value = $2 where key = $1', [key, next])
+  return rows[0].value
 }
 
 /** A connection whose transaction was refused can be used again; of any other nobody knows. */

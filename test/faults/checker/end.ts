@@ -32,7 +32,7 @@ export const nothingLeft: Rule = ({ final }) =>
 
 /** What an acquire may be refused with: the codes of the documented errors, `busy` for a try, SQLSTATEs from by hand. */
 const explained =
-  /^(busy|timed_out|aborted|queue_full|lost|closed|unhealthy|unreachable|out_of_connections|read_only|database|again|granted)$/
+  /^(busy|timed_out|aborted|queue_full|lost|closed|unhealthy|unreachable|out_of_connections|read_only|database|again|dead|granted)$/
 
 /** P9: whoever is refused is told why. */
 export const refusedInWords: Rule = ({ events }) => {

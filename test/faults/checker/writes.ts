@@ -8,7 +8,7 @@ export const guardExact: Rule = run => {
     for (const { event, token, label, detail, at } of entries) {
       if (event === 'granted' || event === 'renumbered') current = token
       else if (event === 'freed' || event === 'idle' || event === 'mended') current = null
-      else if (event === 'write' && detail.kind === 'guard' && token !== current) {
+      else if (event === 'write' && detail.kind !== 'fence' && token !== current) {
         const story = `the guarded write ${label} under token ${token} was committed while ${current === null ? 'nobody held the key' : `token ${current} held it`}`
         found.push({ rule: 'guard', key, at, story })
       }
@@ -62,7 +62,7 @@ export const writesKept: Rule = ({ events, final }) => {
     }
   }
   for (const { key, value } of final.counters) {
-    const rows = final.ledger.filter(row => row.key === key)
+    const rows = final.ledger.filter(row => row.key === key && row.kind !== 'pin')
     const seen = new Map<string, string>()
     for (const { id, seen: read } of rows) {
       const other = seen.get(read)

@@ -25,7 +25,7 @@ async function lane(campaign, plan, faults, name, calm) {
   while (left.length > 0) {
     for (const fault of random.shuffled(left)) {
       await sleep(random.between(calm * 0.5, calm))
-      if (now() > plan.until) return
+      if (now() > plan.until || campaign.stopping) return
       await once(campaign, plan, fault, random)
     }
     left = left.filter(fault => !fault.once)
