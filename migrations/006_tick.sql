@@ -67,22 +67,29 @@ create function look(session uuid, keys text[], requests uuid[]) returns setof a
   language plpgsql set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
   set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
+declare
+  writes boolean := current_setting('synchronous_standby_names') <> '';
+  ours   text[];
 begin
   -- Where a synchronous standby may be waited for, a commit whose wait was cancelled is visible before it is
   -- replicated; then "you hold" must come from a transaction that wrote. Elsewhere visible means flushed.
-  if current_setting('synchronous_standby_names') <> '' then
-    update locks l set granted_at = l.granted_at
-     where l.key = any (lock_rows(look.keys)) and l.request = any (look.requests) and l.session = look.session;
+  -- By now the call may hold tickets and other rows: what it cannot lock at once it does not answer yet.
+  if writes then
+    ours := array(select l.key from locks l
+                   where l.key = any (look.keys) and l.request = any (look.requests) and l.session = look.session
+                   order by l.key for no key update skip locked);
+    update locks l set granted_at = l.granted_at where l.key = any (ours);
     perform durable();
   end if;
   return query
     select u.request,
-           case when l.request = u.request and l.session = look.session and not l.released then 'granted'
-                when w.ticket is not null then 'queued' else 'again' end,
-           case when l.request = u.request and l.session = look.session and not l.released then l.token end,
+           case when g.key is null then case when w.ticket is null then 'again' else 'queued' end
+                when writes and g.key <> all (ours) then 'queued' else 'granted' end,
+           case when not writes or g.key = any (ours) then g.token end,
            u.key, null::text, expires_in(l.session)
       from unnest(look.keys, look.requests) u(key, request)
       left join locks l on l.key = u.key
+      left join locks g on g.key = u.key and g.request = u.request and g.session = look.session and not g.released
       left join waiters w on w.request = u.request and w.key = u.key;
 end $$;
 

@@ -68,8 +68,9 @@ export function checkNamespace(namespace: string | undefined): string | undefine
 /** @throws BadOptionError */
 export function checkLabel(name: 'label' | 'owner', label: string | undefined): string | undefined {
   if (label === undefined) return undefined
-  if (typeof label !== 'string' || label.includes('\0') || Buffer.byteLength(label) > longestLabel) {
-    throw new BadOptionError(`${name}: want text of at most ${longestLabel} bytes without NUL`)
+  const fits = typeof label === 'string' && !label.includes('\0') && isWellFormed(label)
+  if (!fits || Buffer.byteLength(label) > longestLabel) {
+    throw new BadOptionError(`${name}: want text of at most ${longestLabel} bytes of Unicode without NUL`)
   }
   return label
 }

@@ -13,10 +13,10 @@ import { asTimeout } from './failure.ts'
 import {
   checkPlace,
   type GuardHost,
+  lastStatement,
   lossOf,
   type Pinnable,
   type Pinned,
-  lastStatement,
   pinStatement,
 } from './guard.ts'
 import { grace, wasCommitted } from './outcome.ts'

@@ -6,10 +6,10 @@ import { Lock } from '../../src/lock/lock.ts'
 import { read, root, section, tableRows } from './documents.ts'
 
 const reference = read('docs/reference.md')
-const source = read('src/fencepost.ts')
+const source = read('src/settings.ts')
 const code = (cell = ''): string => cell.replaceAll('`', '')
 
-/** An interface of `src/fencepost.ts`: each member with the `@default` of its comment. */
+/** An interface of `src/settings.ts`: each member with the `@default` of its comment. */
 function members(name: string): Map<string, string | undefined> {
   const body = source.match(new RegExp(`^export interface ${name} \\{\\n(.*?)^\\}`, 'ms'))?.[1] ?? ''
   const found = [...body.matchAll(/\/\*\*(.*?)\*\/\s+readonly (\w+)\?:/gs)]

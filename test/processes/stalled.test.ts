@@ -93,6 +93,14 @@ test('one in line is stopped past its ttl and continued: it is told, and takes n
   const held = await first.hold('k')
   const waiting = second.acquire('k')
   await stage.inLine('k', 1)
+  // It knows of its place: it has asked what became of it.
+  await until(async () => {
+    const rows = await stage.sql(
+      `select from pg_stat_activity where datname = current_database() and application_name = 'fencepost ask'
+          and query like '%tick(%'`,
+    )
+    return rows.length > 0
+  })
   second.stop()
   await until(async () => {
     await stage.sql(`update $schema.reaper set looked_at = '-infinity'`)

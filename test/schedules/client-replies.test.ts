@@ -145,6 +145,54 @@ test('the reply to a close is lost: repeated', async () => {
   expect(await rows()).toEqual([])
 })
 
+test('a reply that says "in line", read only after the session’s end: asked again, and served', async () => {
+  const holder = await stage.actor('holder')
+  const { token } = await holder.acquire(key)
+  const short = await clients.proxied({ ttl: '1s' })
+  await clients.ready(short.fp)
+  short.proxy.hold('toClient')
+  const asked = watched(short.fp.acquire(key))
+  await until(async () => (await stage.line(key)).length === 1)
+  // Nothing is answered, so that its trust ends with the place in line on its way.
+  const [session] = await stage.line(key)
+  await until(async () => {
+    await stage.reapDue()
+    await holder.tick()
+    return (
+      (await stage.sql('select from $schema.sessions where id = $1 and died is null', [session])).length === 0
+    )
+  })
+  expect(asked.state).toBe('open')
+  short.proxy.release()
+  await until(async () => (await stage.line(key)).filter(id => id !== session).length === 1)
+  await holder.release(key, token)
+  const lock = await asked.promise
+  expect(lock.token).toBeGreaterThan(token ?? 0n)
+  expect(await stage.lock(key)).toMatchObject({ token: lock.token })
+  await lock.release()
+})
+
+test('a reply that says "granted", read only after the session’s end: asked again, and held once', async () => {
+  const short = await clients.proxied({ ttl: '1s' })
+  await clients.ready(short.fp)
+  short.proxy.hold('toClient')
+  const asked = watched(short.fp.acquire(key))
+  const first = await until(() => stage.lock(key))
+  const other = await stage.actor('other')
+  await until(async () => {
+    await stage.reapDue()
+    await other.tick()
+    return (await stage.lock(key)) === undefined
+  })
+  expect(asked.state).toBe('open')
+  short.proxy.release()
+  const lock = await asked.promise
+  expect(lock.state).toBe('held')
+  expect(lock.token).toBeGreaterThan(first.token)
+  expect(await rows()).toEqual([{ key, token: String(lock.token) }])
+  await lock.release()
+})
+
 test('replies are lost one after another, of every call: still one grant', async () => {
   const dropped: Promise<void>[] = []
   for (let i = 0; i < 3; i++) dropped.push(proxy.dropReplyAfter(callOf('acquire')))
