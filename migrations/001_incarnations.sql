@@ -82,11 +82,21 @@ begin
   perform durable();
 end $$;
 
--- The server's clock seems to have moved otherwise than the caller's, by more than a second. A slow call looks the
--- same, so all that follows is that this call judges no expiry.
-create function is_doubtful(seen witness) returns boolean language sql as $$
-  select coalesce(abs(server_time() - seen.server_time - seen.elapsed) > 1000, false)
+-- By this reading the server's clock seems to have moved otherwise than the caller's, by more than a second. A slow call
+-- looks the same, so all that follows is that this call judges no expiry.
+create function is_doubtful(seen witness, reading timestamptz) returns boolean language sql as $$
+  select coalesce(abs(extract(epoch from reading) * 1000 - seen.server_time - seen.elapsed) > 1000, false)
 $$;
+
+-- The moment by which a call judges who has expired; null: nobody, for the clock is in doubt. One reading, doubted and
+-- judged by: a step of the clock may fall between two.
+create function judged_at(seen witness) returns timestamptz language plpgsql as $$
+declare
+  reading timestamptz := clock_timestamp();
+begin
+  if is_doubtful(seen, reading) then return null; end if;
+  return reading;
+end $$;
 
 -- The cluster row while this life of the server is the one that it describes; else nothing.
 create view here as
@@ -172,7 +182,8 @@ insert into canary select boot from cluster;
 select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true);
 drop function clock_stepped(witness);
 drop function enter(witness);
-drop function is_doubtful(witness);
+drop function judged_at(witness);
+drop function is_doubtful(witness, timestamptz);
 drop function new_incarnation(bigint);
 drop function current_base(bigint);
 drop view here;

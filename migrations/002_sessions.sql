@@ -71,7 +71,7 @@ begin
   perform enter(heartbeat.seen);
   update sessions s set expires_at = clock_timestamp() + s.ttl
     where s.id = heartbeat.session and s.died is null
-      and (s.expires_at > clock_timestamp() or is_doubtful(heartbeat.seen));
+      and (s.expires_at > clock_timestamp() or is_doubtful(heartbeat.seen, clock_timestamp()));
   alive := found;
   perform durable();
   return query
@@ -97,19 +97,19 @@ begin
              and s.generation = raise_generation.generation + 1);
 end $$;
 
--- Whether a grant of this session may still be in use. An expired session is buried on the way, unless the clock is in doubt.
-create function is_alive(session uuid, doubtful boolean) returns boolean language plpgsql as $$
+-- Whether a grant of this session may still be in use. One that has expired by then is buried on the way.
+create function is_alive(session uuid, judged timestamptz) returns boolean language plpgsql as $$
 begin
-  if not is_alive.doubtful then perform bury(is_alive.session); end if;
+  perform bury(is_alive.session, is_alive.judged);
   return exists (select from sessions s where s.id = is_alive.session and s.died is null);
 end $$;
 
--- Stores the death of a session that has expired. Only who holds the row FOR UPDATE, taken in one step, may judge;
--- a row that somebody else holds is left to him.
-create function bury(session uuid) returns void language plpgsql as $$
+-- Stores the death of a session that had expired at a moment (null: the clock is in doubt, and judges nobody). Only who
+-- holds the row FOR UPDATE, taken in one step, may judge; a row that somebody else holds is left to him.
+create function bury(session uuid, judged timestamptz) returns void language plpgsql as $$
 begin
   perform from sessions s
-    where s.id = bury.session and s.died is null and s.expires_at <= clock_timestamp()
+    where s.id = bury.session and s.died is null and s.expires_at <= bury.judged
     for update skip locked;
   if found then
     update sessions s set died = clock_timestamp(), generation = s.generation + 1 where s.id = bury.session;
@@ -122,8 +122,8 @@ update cluster set version = 2;
 -- Down Migration
 select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true);
 select refuse_while_in_use();
-drop function is_alive(uuid, boolean);
-drop function bury(uuid);
+drop function bury(uuid, timestamptz);
+drop function is_alive(uuid, timestamptz);
 drop function raise_generation(uuid, bigint, witness);
 drop function heartbeat(uuid, witness);
 drop function open_session(uuid, interval, text, text, jsonb, witness);

@@ -30,7 +30,8 @@ begin
   -- one since this moment, which lies before the base is read; else the rows, ours by then, are numbered again.
   drawn := pg_sequence_last_value('fencing');
   select h.base into base from here h, sessions s
-    where s.id = acquire.session and s.generation = acquire.generation and s.died is null and s.expires_at > clock_timestamp()
+    where s.id = acquire.session and s.generation = acquire.generation and s.died is null
+      and (s.expires_at > clock_timestamp() or is_doubtful(acquire.seen, clock_timestamp()))
       and h.base >= coalesce((acquire.seen).base, 0)
     for key share of s;
   if not found then
@@ -38,7 +39,8 @@ begin
     base := enter(acquire.seen);
     drawn := 0;
     perform from sessions s
-      where s.id = acquire.session and s.generation = acquire.generation and s.died is null and s.expires_at > clock_timestamp()
+      where s.id = acquire.session and s.generation = acquire.generation and s.died is null
+      and (s.expires_at > clock_timestamp() or is_doubtful(acquire.seen, clock_timestamp()))
       for key share;
     if not found then
       return query select r, 'dead', null::bigint, null::text, null::text, null::double precision from unnest(requests) r;
@@ -83,13 +85,13 @@ begin
     if cardinality(granted) = cardinality(keys) then return; end if;
   end if;
   return query select * from enqueue(acquire.session, acquire.keys, acquire.requests, acquire.wait, acquire.labels,
-                                     acquire.metadata, coalesce(granted, '{}'), is_doubtful(acquire.seen));
+                                     acquire.metadata, coalesce(granted, '{}'), judged_at(acquire.seen));
 end $$;
 
 -- The second half of acquire: the keys that are taken. Locks their rows first, also where they are flagged already,
 -- so that a ticket is drawn under its key's row. No row any more: `again`, for no statement goes back to inserting.
 create function enqueue(session uuid, keys text[], requests uuid[], wait boolean[], labels text[], metadata jsonb[],
-                        granted uuid[], doubtful boolean)
+                        granted uuid[], judged timestamptz)
   returns setof answer language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -131,7 +133,7 @@ begin
         on conflict (request, key) do nothing;
       perform durable();
     end if;
-    if held.released or not is_alive(held.session, enqueue.doubtful) then
+    if held.released or not is_alive(held.session, enqueue.judged) then
       moved := take(want.key, enqueue.session);
       if moved.outcome in ('granted', 'handed') then return next moved; end if;
       if moved.request = want.request then continue; end if;
@@ -153,6 +155,6 @@ update cluster set version = 4;
 -- Down Migration
 select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true);
 select refuse_while_in_use();
-drop function enqueue(uuid, text[], uuid[], boolean[], text[], jsonb[], uuid[], boolean);
+drop function enqueue(uuid, text[], uuid[], boolean[], text[], jsonb[], uuid[], timestamptz);
 drop function acquire(uuid, bigint, text[], uuid[], boolean[], text[], jsonb[], witness);
 update cluster set version = 3;

@@ -15,7 +15,7 @@ create function tick(session uuid, keys text[] default '{}', requests uuid[] def
   set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 declare
-  doubtful boolean := is_doubtful(tick.seen);
+  judged   timestamptz;
   over_all boolean;
   places   text[];
   place    text;
@@ -23,16 +23,17 @@ declare
   moved    answer;
 begin
   perform enter(tick.seen);
+  judged := judged_at(tick.seen);
   perform from reaper r
     where r.looked_at <= clock_timestamp() - interval '1s' or r.looked_at > clock_timestamp()
     for update skip locked;
-  over_all := found and not doubtful;
+  over_all := found and judged is not null;
   if over_all then update reaper set looked_at = clock_timestamp(); end if;
 
   -- Sessions before lock rows, tickets last.
-  if not doubtful then
-    perform bury(s.id) from sessions s
-      where s.died is null and s.expires_at <= clock_timestamp()
+  if judged is not null then
+    perform bury(s.id, judged) from sessions s
+      where s.died is null and s.expires_at <= judged
         and (over_all or s.id in (select l.session from locks l where l.key = any (tick.keys)));
   end if;
   if over_all then perform mend_lines(); end if;
@@ -50,7 +51,7 @@ begin
   if places is not null then
     foreach place in array lock_rows(places) loop
       select * into held from locks l where l.key = place;
-      continue when not held.released and is_alive(held.session, true);
+      continue when not held.released and is_alive(held.session, null);
       moved := take(place, tick.session);
       if moved.outcome = 'handed' then return next moved; end if;
     end loop;

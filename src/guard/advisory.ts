@@ -52,14 +52,15 @@ export async function advisoryLock(
   const schema = checkSchema(options.schema ?? defaultSchema)
   const numbers = checkKey(key, schema)
   const wait = checkWait(options.wait ?? true)
-  const call = lockCall(schema, numbers.length, options.shared === true, wait)
+  const call = lockCall(schema, numbers, options.shared === true, wait)
   try {
     // Assigned by the first statement and found by the second: only a transaction lasts from one to the other.
     const begun = await transaction.query('select pg_current_xact_id()::text as id', [])
     const { id } = begun.rows[0] as { id: string }
+    // With literals: not every client gives its values the types that are asked for.
     const { rows } = await transaction.query(
-      `select case when pg_current_xact_id_if_assigned()::text = $1::text then ${call} end as outcome`,
-      [id, ...numbers],
+      `select case when pg_current_xact_id_if_assigned()::text = '${id}' then ${call} end as outcome`,
+      [],
     )
     const { outcome } = rows[0] as { outcome: string | null }
     if (outcome !== null) return outcome === 'true'
@@ -102,8 +103,14 @@ export async function withAdvisoryLock<T>(
   }
 }
 
-function lockCall(schema: string, numbers: number, shared: boolean, wait: boolean | number): string {
-  const values = numbers === 2 ? '$2::int, $3::int' : '$2::bigint'
+function lockCall(
+  schema: string,
+  numbers: readonly string[],
+  shared: boolean,
+  wait: boolean | number,
+): string {
+  const type = numbers.length === 2 ? 'int' : 'bigint'
+  const values = numbers.map(number => `'${number}'::${type}`).join(', ')
   const suffix = shared ? '_shared' : ''
   if (wait === false) return `pg_try_advisory_xact_lock${suffix}(${values})::text`
   // Its answer is void.

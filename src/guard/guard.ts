@@ -73,12 +73,17 @@ export function pinStatement(schema: string, { key, token }: Pinnable): string {
  * The statement before the commit of a transaction that the pin began: while that is the same one there is no savepoint
  * from before the pin, and it stands. Where the work has ended it and begun another, the grant is looked for again.
  */
-export function lastStatement(schema: string, { key, token }: Pinnable, { transaction }: Pinned): string {
-  const again = `${quoteIdentifier(schema)}.pin_again(${quoteLiteral(key)}, ${quoteLiteral(token)})::text`
+export function lastStatement(schema: string, grant: Pinnable, { transaction }: Pinned): string {
+  const isAnother = `t.id::text is distinct from ${quoteLiteral(transaction)}`
   return (
-    `select t.id::text as transaction, case when t.id::text is distinct from ${quoteLiteral(transaction)} then ${again} end ` +
+    `select t.id::text as transaction, case when ${isAnother} then ${pinAgain(schema, grant)} end ` +
     'from pg_current_xact_id_if_assigned() t(id)'
   )
+}
+
+// As text: not every client can read a void. With literals: not every client gives its values the types that are asked for.
+function pinAgain(schema: string, { key, token }: Pinnable): string {
+  return `${quoteIdentifier(schema)}.pin_again(${quoteLiteral(key)}, ${quoteLiteral(token)})::text`
 }
 
 /**
@@ -112,8 +117,7 @@ export async function guard(host: GuardHost, grant: Pinnable, transaction: Query
     transaction: sure.transaction,
     confirm: async () => {
       try {
-        const schema = quoteIdentifier(host.schema)
-        await transaction.query(`select ${schema}.pin_again($1, $2)`, [grant.key, grant.token])
+        await transaction.query(`select ${pinAgain(host.schema, grant)}`, [])
       } catch (error) {
         const state = stateOf(error)
         if (state === 'FP003' || state === '40001') throw await lossOf(host, grant, error)
@@ -145,9 +149,11 @@ export async function lossOf(host: GuardHost, grant: Pinnable, cause?: unknown):
 async function whyNot(host: GuardHost, grant: Pinnable, transaction: Queryable): Promise<Error> {
   const lost = await lossOf(host, grant)
   if (grant.session.isOver || !grant.session.held.has(grant.token)) return lost
+  const boot = host.boot()
   const { rows } = await transaction.query(
-    `select ${quoteIdentifier(host.schema)}.transaction_status(pg_current_xact_id(), $1::uuid) as status`,
-    [host.boot() ?? null],
+    `select ${quoteIdentifier(host.schema)}.transaction_status(pg_current_xact_id(), ` +
+      `${boot === undefined ? 'null' : quoteLiteral(boot)}) as status`,
+    [],
   )
   if ((rows[0] as { status: string | null } | undefined)?.status == null) return elsewhere(grant)
   return new StaleSnapshotError(

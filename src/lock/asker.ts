@@ -181,6 +181,8 @@ export class Asker {
       case 'granted':
         return this.#grant(request, answer.token as string, session)
       case 'queued':
+        // Its session's end took the ticket along, and told nobody who was not known to be in line.
+        if (session.trust() === 'over') return this.#askElsewhere(request, session)
         if (request.stage !== 'queued') this.#desk.options.queued(request, session, answer.expiresIn)
         return
       case 'busy':

@@ -39,8 +39,10 @@ export interface Reply {
 export type Script = Generator<Call, void, Reply>
 
 /** `S1` is session 1, `r12` the second request of session 1. */
-export const sessionId = (name: string): string => `00000000-0000-0000-0000-${name.slice(1).padStart(12, '0')}`
-export const requestId = (name: string): string => `10000000-0000-0000-0000-${name.slice(1).padStart(12, '0')}`
+export const sessionId = (name: string): string =>
+  `00000000-0000-0000-0000-${name.slice(1).padStart(12, '0')}`
+export const requestId = (name: string): string =>
+  `10000000-0000-0000-0000-${name.slice(1).padStart(12, '0')}`
 export const janitor = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
 
 /** The short name of a session or request. */
@@ -53,17 +55,32 @@ export function nameOf(id: string | null): string {
 export const at = (key: string, request: string): Place => ({ key, request: requestId(request) })
 export const token = (key: string, number: number): Place => ({ key, token: number })
 
-export function acquire(session: string, places: readonly Place[], options: { wait?: boolean; generation?: number; seen?: number } = {}): Call {
+export function acquire(
+  session: string,
+  places: readonly Place[],
+  options: { wait?: boolean; generation?: number; seen?: number } = {},
+): Call {
   const { wait = true, generation = 1, seen } = options
   const waits = wait ? 'null' : `array[${places.map(() => 'false')}]`
-  return call('acquire', session, places, `${generation}, ${keys(places)}, ${requests(places)}, ${waits}${seen === undefined ? '' : `, seen => row(${seen}, null, null)`}`, {
-    generation,
-    words: `${wait ? 'acquire' : 'try'}${seen === undefined ? '' : `, having seen base ${seen},`}`,
-  })
+  return call(
+    'acquire',
+    session,
+    places,
+    `${generation}, ${keys(places)}, ${requests(places)}, ${waits}${seen === undefined ? '' : `, seen => row(${seen}, null, null)`}`,
+    {
+      generation,
+      words: `${wait ? 'acquire' : 'try'}${seen === undefined ? '' : `, having seen base ${seen},`}`,
+    },
+  )
 }
 
 export const release = (session: string, ...places: readonly Place[]): Call =>
-  call('release', session, places, `${keys(places)}, array[${places.map(place => place.token ?? 0)}]::bigint[]`)
+  call(
+    'release',
+    session,
+    places,
+    `${keys(places)}, array[${places.map(place => place.token ?? 0)}]::bigint[]`,
+  )
 
 export const cancel = (session: string, ...places: readonly Place[]): Call =>
   call('cancel', session, places, `${keys(places)}, ${requests(places)}`)
@@ -72,10 +89,14 @@ export const tick = (session: string, ...places: readonly Place[]): Call =>
   call('tick', session, places, `${keys(places)}, ${requests(places)}`)
 
 export const raiseGeneration = (session: string, generation: number): Call =>
-  call('raise_generation', session, [], String(generation), { columns: `null::uuid request, raise_generation::text outcome, null::bigint token, null::text key` })
+  call('raise_generation', session, [], String(generation), {
+    columns: `null::uuid request, raise_generation::text outcome, null::bigint token, null::text key`,
+  })
 
 export const heartbeat = (session: string): Call =>
-  call('heartbeat', session, [], '', { columns: `null::uuid request, renewed::text outcome, null::bigint token, null::text key` })
+  call('heartbeat', session, [], '', {
+    columns: `null::uuid request, renewed::text outcome, null::bigint token, null::text key`,
+  })
 
 export const closeSession = (session: string): Call => call('close_session', session, [], '')
 
@@ -93,9 +114,18 @@ export function guard(place: Place, isolation: Call['isolation'] = 'read committ
   }
 }
 
-function call(name: string, session: string, places: readonly Place[], rest: string, more: { generation?: number; words?: string; columns?: string } = {}): Call {
+function call(
+  name: string,
+  session: string,
+  places: readonly Place[],
+  rest: string,
+  more: { generation?: number; words?: string; columns?: string } = {},
+): Call {
   const { generation = 1, words = name.replace('_', ' '), columns = 'request, outcome, token, key' } = more
-  const what = places.map(place => `${place.key}${place.request ? ` as ${nameOf(place.request)}` : ''}${place.token ? ` under ${place.token}` : ''}`)
+  const what = places.map(
+    place =>
+      `${place.key}${place.request ? ` as ${nameOf(place.request)}` : ''}${place.token ? ` under ${place.token}` : ''}`,
+  )
   return {
     function: name,
     session: sessionId(session),
@@ -108,4 +138,5 @@ function call(name: string, session: string, places: readonly Place[], rest: str
 }
 
 const keys = (places: readonly Place[]) => `array[${places.map(place => escapeLiteral(place.key))}]::text[]`
-const requests = (places: readonly Place[]) => `array[${places.map(place => escapeLiteral(place.request ?? ''))}]::uuid[]`
+const requests = (places: readonly Place[]) =>
+  `array[${places.map(place => escapeLiteral(place.request ?? ''))}]::uuid[]`

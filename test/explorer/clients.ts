@@ -39,7 +39,12 @@ export class Clients {
 
   /** All that it knows, as one text. */
   get summary(): string {
-    const requests = [...this.requests.values()].map(({ id, is, token, generation }) => [id, is, token, generation])
+    const requests = [...this.requests.values()].map(({ id, is, token, generation }) => [
+      id,
+      is,
+      token,
+      generation,
+    ])
     return JSON.stringify([requests, [...this.#clients]])
   }
 
@@ -52,11 +57,19 @@ export class Clients {
       if (call.function === 'acquire' && place.request && call.session) {
         const { is } = this.requests.get(place.request) ?? {}
         if (is === 'leaving' || is === 'gone') continue
-        this.requests.set(place.request, { id: place.request, session: call.session, key: place.key, generation, is: 'asked' })
+        this.requests.set(place.request, {
+          id: place.request,
+          session: call.session,
+          key: place.key,
+          generation,
+          is: 'asked',
+        })
       }
       if (call.function === 'release' || call.function === 'cancel') {
         const given = [...this.requests.values()].find(
-          each => each.id === place.request || (each.key === place.key && each.token === place.token && each.session === call.session),
+          each =>
+            each.id === place.request ||
+            (each.key === place.key && each.token === place.token && each.session === call.session),
         )
         if (given) given.is = 'leaving'
       }
@@ -72,7 +85,8 @@ export class Clients {
     if (call.session === undefined || reply.error !== undefined) return
     const client = this.#client(call.session)
     if (call.function === 'heartbeat') {
-      if (reply.answers[0]?.outcome === 'true') client.trustUntil = Math.max(client.trustUntil, sentAt + client.ttl)
+      if (reply.answers[0]?.outcome === 'true')
+        client.trustUntil = Math.max(client.trustUntil, sentAt + client.ttl)
       else client.over = true
     }
     if (call.function === 'close_session') client.over = true

@@ -24,7 +24,13 @@ export class Record {
 
   /** All that decides what becomes of this when time passes. */
   get summary(): string {
-    return JSON.stringify([this.#state, this.clients.summary, [...this.#highest], [...this.#tickets], [...this.#lastServed]])
+    return JSON.stringify([
+      this.#state,
+      this.clients.summary,
+      [...this.#highest],
+      [...this.#tickets],
+      [...this.#lastServed],
+    ])
   }
 
   get clock(): number {
@@ -48,14 +54,19 @@ export class Record {
     if (reply.error !== undefined) {
       const refusals = call.isolation === 'read committed' ? ['FP003'] : ['FP003', '40001']
       const expected = call.function === 'assert_held' && refusals.includes(reply.error)
-      if (!expected) throw new Violation(`${call.words} failed: ${reply.error === '40P01' ? 'deadlock (40P01)' : reply.error}`)
+      if (!expected)
+        throw new Violation(
+          `${call.words} failed: ${reply.error === '40P01' ? 'deadlock (40P01)' : reply.error}`,
+        )
       return
     }
     const [place] = call.places
     if (call.function !== 'assert_held' || place?.token === undefined) return
     const row = this.#state.locks.find(({ key }) => key === place.key)
     if (row?.token !== place.token) {
-      throw new Violation(`a guard of ${place.key} passed under ${place.token}, and ${row ? `${nameOf(row.session)} holds it under ${row.token}` : 'nobody holds it'}`)
+      throw new Violation(
+        `a guard of ${place.key} passed under ${place.token}, and ${row ? `${nameOf(row.session)} holds it under ${row.token}` : 'nobody holds it'}`,
+      )
     }
     this.#pins.set(actor, { key: place.key, token: place.token })
   }
@@ -80,10 +91,15 @@ export class Record {
   checkBeliefs(state: State = this.#state): void {
     for (const request of this.clients.believed(state.clock)) {
       const row = state.locks.find(({ key }) => key === request.key)
-      if (isDead(state, request.session)) throw new Violation(`${nameOf(request.session)} trusts that it holds ${request.key}, and its death is stored`)
+      if (isDead(state, request.session))
+        throw new Violation(
+          `${nameOf(request.session)} trusts that it holds ${request.key}, and its death is stored`,
+        )
       if (row?.token === request.token && row?.session === request.session) continue
       const instead = row ? `${nameOf(row.session)} has it under ${row.token}` : 'nobody has it'
-      throw new Violation(`${nameOf(request.session)} believes that it holds ${request.key} under ${request.token}, and ${instead}`)
+      throw new Violation(
+        `${nameOf(request.session)} believes that it holds ${request.key} under ${request.token}, and ${instead}`,
+      )
     }
   }
 
@@ -94,8 +110,14 @@ export class Record {
       if (!own || own.is === 'leaving' || own.is === 'gone') continue
       const row = this.#state.locks.find(each => each.request === request)
       const ticket = this.#state.waiters.find(each => each.request === request)
-      const right = outcome === 'granted' ? row?.token === token : outcome === 'queued' ? ticket !== undefined : !row && !ticket
-      if (!right) throw new Violation(`${call.words} was answered ${outcome}, which is not what was committed`)
+      const right =
+        outcome === 'granted'
+          ? row?.token === token
+          : outcome === 'queued'
+            ? ticket !== undefined
+            : !row && !ticket
+      if (!right)
+        throw new Violation(`${call.words} was answered ${outcome}, which is not what was committed`)
     }
   }
 
@@ -104,19 +126,24 @@ export class Record {
     this.became(settled)
     for (const { key, session, released, token } of settled.locks) {
       if (session === null || released) throw new Violation(`${key} is nobody's, and no tick hands it over`)
-      if (isDead(settled, session)) throw new Violation(`${key} is still ${nameOf(session)}'s, who is dead, under ${token}`)
+      if (isDead(settled, session))
+        throw new Violation(`${key} is still ${nameOf(session)}'s, who is dead, under ${token}`)
     }
     for (const request of this.clients.requests.values()) {
       const { id, is, key, session } = request
       if (isDead(settled, session) || this.clients.isOver(session)) continue
       const row = settled.locks.find(each => each.request === id)
       const ticket = settled.waiters.find(each => each.request === id)
-      if (is === 'held' && row?.token !== request.token) throw new Violation(`${nameOf(session)} holds ${key} and has lost it`)
-      if (is === 'waiting' && !row && !ticket) throw new Violation(`${nameOf(session)} waits for ${key} and is forgotten`)
+      if (is === 'held' && row?.token !== request.token)
+        throw new Violation(`${nameOf(session)} holds ${key} and has lost it`)
+      if (is === 'waiting' && !row && !ticket)
+        throw new Violation(`${nameOf(session)} waits for ${key} and is forgotten`)
     }
     this.#checkDrain(settled, grants)
     if (drained.locks.length + drained.waiters.length > 0) {
-      throw new Violation(`everybody has let go, and there is still ${JSON.stringify({ locks: drained.locks, waiters: drained.waiters })}`)
+      throw new Violation(
+        `everybody has let go, and there is still ${JSON.stringify({ locks: drained.locks, waiters: drained.waiters })}`,
+      )
     }
     if (left.locks.length + left.waiters.length + left.sessions.length > 0) {
       throw new Violation(`every session is closed, and there is still ${JSON.stringify(left)}`)
@@ -128,7 +155,9 @@ export class Record {
       const line = settled.waiters.filter(ticket => ticket.key === key).map(ticket => ticket.request)
       const served = grants.filter(grant => grant.key === key)
       if (served.map(grant => grant.request).join() !== [request, ...line].join()) {
-        throw new Violation(`the line of ${key} is ${[request, ...line].map(nameOf)}, and served were ${served.map(grant => nameOf(grant.request))}`)
+        throw new Violation(
+          `the line of ${key} is ${[request, ...line].map(nameOf)}, and served were ${served.map(grant => nameOf(grant.request))}`,
+        )
       }
     }
   }
@@ -137,7 +166,9 @@ export class Record {
     for (const { key, token } of this.#pins.values()) {
       const row = state.locks.find(each => each.key === key)
       if (row?.token !== token) {
-        throw new Violation(`${key} is pinned under ${token} by an open guard, and ${row ? `${nameOf(row.session)} was granted it under ${row.token}` : 'its row is deleted'}`)
+        throw new Violation(
+          `${key} is pinned under ${token} by an open guard, and ${row ? `${nameOf(row.session)} was granted it under ${row.token}` : 'its row is deleted'}`,
+        )
       }
     }
   }
@@ -155,19 +186,29 @@ export class Record {
     const { key, session, request, token, released } = row
     if (session === null) return
     if (!released && this.clients.isGone(request)) {
-      throw new Violation(`${nameOf(session)} holds ${key} by ${nameOf(request)}, a request that it has given up: a ghost`)
+      throw new Violation(
+        `${nameOf(session)} holds ${key} by ${nameOf(request)}, a request that it has given up: a ghost`,
+      )
     }
     const old = before.locks.find(each => each.key === key)
     if (old?.token === token) {
-      if (old.request !== request || old.session !== session) throw new Violation(`two grants of ${key} under the same token ${token}`)
+      if (old.request !== request || old.session !== session)
+        throw new Violation(`two grants of ${key} under the same token ${token}`)
       return
     }
-    if (isDead(state, session)) throw new Violation(`${key} was granted to ${nameOf(session)}, whose death is stored`)
+    if (isDead(state, session))
+      throw new Violation(`${key} was granted to ${nameOf(session)}, whose death is stored`)
     const highest = this.#highest.get(key) ?? 0
-    if (token <= highest) throw new Violation(`the tokens of ${key} do not rise: ${token} was granted after ${highest}`)
+    if (token <= highest)
+      throw new Violation(`the tokens of ${key} do not rise: ${token} was granted after ${highest}`)
     const place = this.#tickets.get(`${request} ${key}`) ?? Number.POSITIVE_INFINITY
-    const passed = state.waiters.find(each => each.key === key && each.ticket < place && !isDead(state, each.session))
-    if (passed) throw new Violation(`${key} went to ${nameOf(session)}, past ${nameOf(passed.session)}, who was in line before it`)
+    const passed = state.waiters.find(
+      each => each.key === key && each.ticket < place && !isDead(state, each.session),
+    )
+    if (passed)
+      throw new Violation(
+        `${key} went to ${nameOf(session)}, past ${nameOf(passed.session)}, who was in line before it`,
+      )
     if (place !== Number.POSITIVE_INFINITY) this.#lastServed.set(key, place)
   }
 
@@ -175,17 +216,23 @@ export class Record {
     for (const { key, ticket, session, request } of state.waiters) {
       const row = state.locks.find(each => each.key === key)
       if (!row?.contended) {
-        throw new Violation(`${nameOf(session)} waits for ${key}, which has ${row ? 'a row that is not contended' : 'no row'}`)
+        throw new Violation(
+          `${nameOf(session)} waits for ${key}, which has ${row ? 'a row that is not contended' : 'no row'}`,
+        )
       }
-      if (this.clients.isGone(request)) throw new Violation(`${nameOf(session)} has a ticket for ${nameOf(request)}, which it has given up`)
+      if (this.clients.isGone(request))
+        throw new Violation(`${nameOf(session)} has a ticket for ${nameOf(request)}, which it has given up`)
       if (ticket <= (this.#lastServed.get(key) ?? 0)) {
-        throw new Violation(`${nameOf(session)} has ticket ${ticket} of ${key}, and a later one was served before it`)
+        throw new Violation(
+          `${nameOf(session)} has ticket ${ticket} of ${key}, and a later one was served before it`,
+        )
       }
     }
   }
 
   #note(state: State): void {
     for (const { key, ticket, request } of state.waiters) this.#tickets.set(`${request} ${key}`, ticket)
-    for (const { key, token } of state.locks) this.#highest.set(key, Math.max(token, this.#highest.get(key) ?? 0))
+    for (const { key, token } of state.locks)
+      this.#highest.set(key, Math.max(token, this.#highest.get(key) ?? 0))
   }
 }

@@ -1,11 +1,15 @@
-import { type Call, nameOf, type Reply, type Script } from './calls.ts'
-import { type Footprint, nothing, union, without } from './instrument/footprint.ts'
+import type { Reply } from './calls.ts'
+import { inCycle } from './deadlock.ts'
+import { Effects } from './effects.ts'
+import { nothing, union } from './instrument/footprint.ts'
 import type { Instrumented } from './instrument/instrument.ts'
-import { type Program, quietTables } from './program.ts'
-import { Record } from './record.ts'
+import type { Program } from './program.ts'
+import type { Record } from './record.ts'
+import { isNoticed, type Role, start } from './role.ts'
 import type { Stage } from './stage.ts'
 import { type Finish, type State, Violation } from './state.ts'
-import { type Access, atEnd, atStart, clockMoves, Trace, whileOpen, withSnapshot } from './trace.ts'
+import { type Access, atEnd, clockMoves, Trace, whileOpen } from './trace.ts'
+import { Words } from './words.ts'
 
 /**
  * What comes next: an actor goes on to the next point (`step`), its backend is terminated where it stands (`kill`), or
@@ -16,20 +20,12 @@ export interface Choice {
   readonly act: 'step' | 'kill' | 'lose'
 }
 
-interface Role {
-  script: Script
-  call: Call | undefined
-  sentAt: number
-  calls: number
-  /** What its open transaction has touched so far. */
-  touched: Footprint
-  over: boolean
-}
-
 export interface ScheduleOptions {
   readonly names: Map<string, number>
   /** Summaries of what schedules have ended in. */
   readonly ends: Set<string>
+  /** Points at which an actor has stood. */
+  readonly visited: Set<number>
   /** How often a backend may be terminated. */
   readonly kills: number
   /** Whether it may be in the middle of a function, too. */
@@ -38,10 +34,10 @@ export interface ScheduleOptions {
 
 /** One run of a program, moved step by step. */
 export class Schedule {
-  readonly words: string[] = []
+  readonly #words: Words
   readonly #program: Program
   readonly #stage: Stage
-  readonly #protocol: Instrumented
+  readonly #effects: Effects
   readonly #options: ScheduleOptions
   readonly #trace: Trace
   readonly #record: Record
@@ -49,14 +45,26 @@ export class Schedule {
   #clockSteps = 0
   #kills = 0
 
-  constructor(program: Program, stage: Stage, protocol: Instrumented, record: Record, options: ScheduleOptions) {
+  constructor(
+    program: Program,
+    stage: Stage,
+    protocol: Instrumented,
+    record: Record,
+    options: ScheduleOptions,
+  ) {
     this.#program = program
     this.#stage = stage
-    this.#protocol = protocol
+    this.#effects = new Effects(program, protocol)
     this.#options = options
     this.#trace = new Trace(options.names)
     this.#record = record
+    this.#words = new Words(program, protocol)
     this.#roles = program.actors.map(({ script }) => start(script()))
+  }
+
+  /** What has happened, a line for each turn of an actor. */
+  get words(): readonly string[] {
+    return this.#words.lines
   }
 
   /** Everything that may come next. */
@@ -70,7 +78,8 @@ export class Schedule {
       if (at === 'returned') choices.push({ actor, act: 'kill' }, { actor, act: 'lose' })
       if (at === 'gate' && this.#options.killsInside) choices.push({ actor, act: 'kill' })
     }
-    if (this.#clockSteps < (this.#program.clock?.length ?? 0)) choices.push({ actor: this.#roles.length, act: 'step' })
+    if (this.#clockSteps < (this.#program.clock?.length ?? 0))
+      choices.push({ actor: this.#roles.length, act: 'step' })
     return choices
   }
 
@@ -119,29 +128,26 @@ export class Schedule {
     if (ends.has(this.#record.summary)) return
     ends.add(this.#record.summary)
     const waiting = clients.waiting.map(({ session, key, id }) => ({ session, key, request: id }))
-    this.words.push('time passes; everybody ticks, lets go, and closes')
-    const { rows } = await this.#stage.control.query<{ finish: Finish }>('select explorer.finish($1, $2) as finish', [
-      clients.crashed,
-      JSON.stringify(waiting),
-    ])
+    this.#words.says(undefined, 'time passes; everybody ticks, lets go, and closes')
+    const { rows } = await this.#stage.control.query<{ finish: Finish }>(
+      'select explorer.finish($1, $2) as finish',
+      [clients.crashed, JSON.stringify(waiting)],
+    )
     if (rows[0]) this.#record.checkFinish(rows[0].finish)
   }
 
-  // What the next move of an actor does, as far as others can tell; known before it is made.
+  // The name of a move, and what it touches.
   #effect({ actor, act }: Choice): [string, Access] {
     if (actor === this.#roles.length) return [`clock ${this.#clockSteps}`, clockMoves]
     const role = this.#role(actor)
     const place = this.#stage.place(actor)
-    if (place.at === 'rest') return [`call ${role.calls}`, this.#atOnce(actor, role) ?? atBeginning(role.call)]
-    if (place.at === 'gate' && act === 'step') return [`point ${place.point}`, whileOpen(this.#reach(place.point))]
+    if (place.at === 'rest') {
+      const stops = this.#stage.stops(actor)
+      return [`call ${role.calls}`, stops ? this.#effects.beginning(role) : this.#effects.atOnce(role)]
+    }
+    if (place.at === 'gate' && act === 'step')
+      return [`point ${place.point}`, this.#effects.passing(place.point, role)]
     return [act, atEnd(role.touched)]
-  }
-
-  // Without gates a call is one step from its beginning to its return.
-  #atOnce(actor: number, role: Role): Access | undefined {
-    const call = role.call
-    if (this.#stage.stops(actor) || !call) return undefined
-    return whileOpen(without(this.#protocol.footprints.get(call.function) ?? nothing, quietTables(this.#program)))
   }
 
   async #begin(actor: number, role: Role): Promise<void> {
@@ -149,9 +155,10 @@ export class Schedule {
     if (!call) throw new Error('explorer: nothing to begin')
     role.calls++
     const { key } = this.#program
-    if (call.places.some(place => key !== undefined && place.key !== key)) throw new Error(`explorer: ${call.words}: not ${key}`)
+    if (call.places.some(place => key !== undefined && place.key !== key))
+      throw new Error(`explorer: ${call.words}: not ${key}`)
     role.sentAt = this.#record.clock
-    role.touched = this.#stage.stops(actor) ? nothing : (this.#protocol.footprints.get(call.function) ?? nothing)
+    role.touched = this.#stage.stops(actor) ? nothing : this.#effects.whole(role)
     this.#record.clients.sent(call, call.generation)
     await this.#stage.begin(actor, call)
   }
@@ -163,7 +170,7 @@ export class Schedule {
     const failed = place.reply.error !== undefined
     const state = await this.#stage.end(actor)
     this.#record.ended(actor)
-    this.words.push(`${this.#name(actor)} ${failed ? `is refused (${place.reply.error})` : `commits${say(place.reply)}`}`)
+    this.#words.ends(actor, place.reply)
     role.touched = nothing
     this.#became(state)
     const { clients } = this.#record
@@ -174,7 +181,7 @@ export class Schedule {
       this.#kills++
       // An idle backend leaves nothing behind; that of a process that goes on is terminated all the same.
       if (this.#program.actors[actor]?.killed) await this.#stage.kill(actor)
-      this.words.push(`${this.#name(actor)} is terminated before the answer is out`)
+      this.#words.says(actor, 'is terminated before the answer is out')
       this.#bury(actor, role)
       return
     }
@@ -190,7 +197,7 @@ export class Schedule {
     await this.#stage.kill(actor)
     this.#record.ended(actor)
     role.touched = nothing
-    this.words.push(`${this.#name(actor)} is terminated before its commit`)
+    this.#words.says(actor, 'is terminated before its commit')
     this.#bury(actor, role)
     await this.#refresh()
     await this.#follow(actor, waited)
@@ -228,7 +235,6 @@ export class Schedule {
     if (inCycle(stuck, other => this.#blockers(other))) {
       const [victim = actor] = stuck
       await this.#stage.awaitDeadlock(victim)
-      this.words.push('they wait for each other')
       throw new Violation('deadlock (40P01): they wait for each other')
     }
   }
@@ -237,34 +243,21 @@ export class Schedule {
   #tell(actor: number): void {
     const role = this.#role(actor)
     const place = this.#stage.place(actor)
-    const where =
-      place.at === 'gate'
-        ? `stops at ${this.#protocol.points.get(place.point)?.name}`
-        : place.at === 'blocked'
-          ? `waits for ${place.by.map(other => this.#name(other)).join(' and ')}`
-          : 'returns'
-    this.words.push(`${this.#name(actor)} (${role.call?.words}) ${where}`)
-    if (place.at === 'gate' || place.at === 'blocked') this.#touch(role, place)
+    this.#words.comes(actor, role.call, place)
+    if (place.at === 'gate') {
+      this.#options.visited.add(place.point)
+      role.touched = union(role.touched, this.#effects.at(place.point))
+    }
     if (place.at === 'returned' && role.call) this.#record.returned(actor, role.call, place.reply)
-  }
-
-  #touch(role: Role, place: { at: string; point?: number }): void {
-    if (place.point !== undefined) role.touched = union(role.touched, this.#footprint(place.point))
-  }
-
-  #reach(point: number): Footprint {
-    const { footprint = nothing, oneKey = nothing } = this.#protocol.points.get(point) ?? {}
-    return without(this.#program.key === undefined ? footprint : oneKey, quietTables(this.#program))
-  }
-
-  #footprint(point: number): Footprint {
-    return this.#protocol.points.get(point)?.footprint ?? nothing
   }
 
   async #moveClock(): Promise<void> {
     const seconds = this.#program.clock?.[this.#clockSteps++] ?? 0
-    await this.#stage.control.query(`select setval('explorer.clock', (select last_value + $1 from explorer.clock))`, [seconds])
-    this.words.push(`${seconds} s pass`)
+    await this.#stage.control.query(
+      `select setval('explorer.clock', (select last_value + $1 from explorer.clock))`,
+      [seconds],
+    )
+    this.#words.says(undefined, `${seconds} s pass`)
     await this.#refresh()
   }
 
@@ -277,7 +270,6 @@ export class Schedule {
     const before = this.#record.state
     this.#record.became(state)
     this.#record.checkBeliefs()
-    if (!this.#program.incarnations && state.base !== before.base) throw new Error('explorer: a new incarnation began')
     checkQuiet(this.#program, before, state)
   }
 
@@ -295,50 +287,11 @@ export class Schedule {
     if (!role) throw new Error(`explorer: no actor ${actor}`)
     return role
   }
-
-  #name(actor: number): string {
-    return this.#program.actors[actor]?.name ?? 'the clock'
-  }
-}
-
-function start(script: Script): Role {
-  const first = script.next({ answers: [] })
-  const call = first.done ? undefined : first.value
-  return { script, call, sentAt: 0, calls: 0, touched: nothing, over: first.done === true }
-}
-
-const atBeginning = (call: Call | undefined) => (call?.isolation === 'repeatable read' ? withSnapshot : atStart)
-
-// That it gives something up is itself an event: from its sending on the process does not count on what it held.
-const isNoticed = (call: Call | undefined) =>
-  call !== undefined &&
-  (['release', 'cancel', 'close_session'].includes(call.function) || call.isolation !== 'read committed')
-
-function inCycle(stuck: ReadonlySet<number>, blockers: (actor: number) => readonly number[]): boolean {
-  for (const actor of stuck) {
-    const reached = new Set<number>()
-    const next = [...blockers(actor)]
-    for (let other = next.pop(); other !== undefined; other = next.pop()) {
-      if (other === actor) return true
-      if (reached.has(other)) continue
-      reached.add(other)
-      next.push(...blockers(other))
-    }
-  }
-  return false
 }
 
 function checkQuiet(program: Program, before: State, now: State): void {
-  for (const table of program.quiet ?? []) {
-    if (table !== 'sessions') continue
-    const same = JSON.stringify(before.sessions) === JSON.stringify(now.sessions)
-    if (!same) throw new Error(`explorer: ${program.name}: ${table} is called quiet, and changes`)
-  }
-}
-
-function say(reply: Reply): string {
-  const words = reply.answers.map(({ request, outcome, token, key }) =>
-    [key, request && nameOf(request), outcome, token ? `under ${token}` : ''].filter(Boolean).join(' '),
-  )
-  return words.length > 0 ? `: ${words.join(', ')}` : ''
+  if (!program.incarnations && before.base !== now.base) throw new Error('explorer: a new incarnation began')
+  if (!program.quiet?.includes('sessions')) return
+  const same = JSON.stringify(before.sessions) === JSON.stringify(now.sessions)
+  if (!same) throw new Error(`explorer: ${program.name}: sessions is called quiet, and changes`)
 }

@@ -1,16 +1,12 @@
-import pg from 'pg'
-import { type Edit, type Instrumented, instrument, type Point } from './instrument/instrument.ts'
-import { type Program, quietTables } from './program.ts'
+import { janitor, sessionId } from './calls.ts'
+import type { Instrumented } from './instrument/instrument.ts'
+import type { Program } from './program.ts'
 import { Record } from './record.ts'
 import { type Choice, Schedule } from './schedule.ts'
-import { Stage } from './stage.ts'
+import type { Stage } from './stage.ts'
 import { Violation } from './state.ts'
-import { janitor, sessionId } from './calls.ts'
 
 export interface SearchOptions {
-  /** A database of the explorer's own, with the schema in it: its functions are replaced. */
-  readonly url: string
-  readonly schema: string
   /**
    * Stop between the statements of the functions, and inside of them, or only between a call and its commit.
    * @default 'statements'
@@ -37,6 +33,10 @@ export interface Found {
    * other order is explored where one of them comes later.
    */
   readonly unreached: number
+  /** Points at which an actor has stood, by name. */
+  readonly visited: ReadonlySet<string>
+  /** What schedules have ended in, before time passed. */
+  readonly ends: ReadonlySet<string>
   /** Different states, by their histories. */
   readonly states: number
   readonly steps: number
@@ -45,84 +45,35 @@ export interface Found {
   readonly violation?: { readonly message: string; readonly schedule: readonly string[] }
 }
 
-/** The protocol in one database, made ready to be stepped through; with edits, a variant of it. */
-export class Explorer {
-  readonly protocol: Instrumented
-  readonly #url: string
-  readonly #schema: string
-
-  private constructor(url: string, schema: string, protocol: Instrumented) {
-    this.#url = url
-    this.#schema = schema
-    this.protocol = protocol
-  }
-
-  static async install(url: string, schema: string, edits: readonly Edit[] = [], ddl = ''): Promise<Explorer> {
-    const control = new pg.Client({ connectionString: url })
-    await control.connect()
-    try {
-      await control.query(`select set_config('search_path', quote_ident('${schema}') || ', pg_temp', false)`)
-      const protocol = await instrument(control, edits)
-      if (ddl) await control.query(ddl)
-      return new Explorer(url, schema, protocol)
-    } finally {
-      await control.end()
-    }
-  }
-
-  /** Tries every schedule of a program within the bounds; ends with the first violation. */
-  async explore(program: Program, options: Omit<SearchOptions, 'url' | 'schema'> = {}): Promise<Found> {
-    const { grain = 'statements' } = options
-    const points = grain === 'calls' ? [] : [...this.protocol.points.values()].filter(point => counts(point, program))
-    const stops = points.map(({ id }) => id)
-    const stage = await Stage.open(this.#url, this.#schema, program.actors.map(({ whole }) => (whole ? [] : stops)))
-    try {
-      await prepare(program, stage)
-      return await search(program, stage, this.protocol, options)
-    } finally {
-      await stage.close()
-    }
-  }
-}
-
-// A point counts where what follows it touches anything that another actor may change.
-function counts({ footprint, oneKey, inner }: Point, program: Program): boolean {
-  const reach = program.key === undefined ? footprint : oneKey
-  const quiet = new Set(quietTables(program))
-  if ([...reach.sees, ...reach.locks].some(table => !quiet.has(table))) return true
-  if (inner) return false
-  return reach.tickets || reach.draws || reach.counts || (reach.clock && program.clock !== undefined)
-}
-
-async function prepare(program: Program, stage: Stage): Promise<void> {
-  const { control } = stage
-  await control.query('select explorer.clear()')
-  for (const [name, ttl] of Object.entries(program.sessions)) {
-    await control.query(`select open_session($1, make_interval(secs => $2))`, [sessionId(name), ttl])
-  }
-  await control.query(`select open_session($1, '60s')`, [janitor])
-  for (const step of program.before ?? []) {
-    const pass = typeof step === 'number'
-    await control.query(pass ? `select setval('explorer.clock', (select last_value + ${step} from explorer.clock))` : step.sql)
-  }
-  await control.query('select explorer.save()')
-}
-
-async function search(program: Program, stage: Stage, protocol: Instrumented, options: Omit<SearchOptions, 'url' | 'schema'>): Promise<Found> {
+/** Tries every schedule within the bounds, depth first; ends with the first violation. */
+export async function search(
+  program: Program,
+  stage: Stage,
+  protocol: Instrumented,
+  options: SearchOptions,
+): Promise<Found> {
   const { depth = Number.POSITIVE_INFINITY, kills = 0, killsInside = false, reduce = true } = options
   const names = new Map<string, number>()
   const ends = new Set<string>()
-  const visited = new Map<string, number>()
+  const visited = new Set<number>()
+  const seen = new Map<string, number>()
   const tally = { schedules: 0, finished: 0, unreached: 0, steps: 0 }
   const started = performance.now()
-  const found = () => ({ program: program.name, ...tally, states: visited.size, seconds: (performance.now() - started) / 1000 })
+  const found = () => ({
+    program: program.name,
+    ...tally,
+    states: seen.size,
+    seconds: (performance.now() - started) / 1000,
+    visited: new Set([...visited].map(id => protocol.points.get(id)?.name ?? '')),
+    ends,
+  })
 
   // With a bound it matters who moved last: going on with him is free.
   const isNew = (schedule: Schedule, choice: Choice, budget: number) => {
     if (!reduce) return true
     const key = schedule.keyAfter(choice) + (depth === Number.POSITIVE_INFINITY ? '' : `|${choice.actor}`)
-    if ((visited.get(key) ?? -1) >= budget) return false
-    visited.set(key, budget)
+    if ((seen.get(key) ?? -1) >= budget) return false
+    seen.set(key, budget)
     return true
   }
 
@@ -131,7 +82,13 @@ async function search(program: Program, stage: Stage, protocol: Instrumented, op
     const taken = [...next.prefix]
     const { budget } = next
     let last = taken.at(-1)?.actor
-    const schedule = new Schedule(program, stage, protocol, await begin(program, stage), { names, ends, kills, killsInside })
+    const schedule = new Schedule(program, stage, protocol, await begin(program, stage), {
+      names,
+      ends,
+      visited,
+      kills,
+      killsInside,
+    })
     tally.schedules++
     try {
       if (!(await follow(schedule, next))) {
@@ -159,7 +116,8 @@ async function search(program: Program, stage: Stage, protocol: Instrumented, op
         for (const choice of choices) {
           if (choice === first) continue
           const left = budget - (goesOn && choice.actor !== last ? 1 : 0)
-          if (left >= 0 && isNew(schedule, choice, left)) open.push({ prefix: [...taken, choice], budget: left, from: schedule.key, tries: 0 })
+          if (left >= 0 && isNew(schedule, choice, left))
+            open.push({ prefix: [...taken, choice], budget: left, from: schedule.key, tries: 0 })
         }
         if (!isNew(schedule, first, budget)) break
         await schedule.take(first)
@@ -168,7 +126,8 @@ async function search(program: Program, stage: Stage, protocol: Instrumented, op
         tally.steps++
       }
     } catch (error) {
-      if (!(error instanceof Violation)) throw new Error(`${program.name}: after\n${schedule.words.join('\n')}`, { cause: error })
+      if (!(error instanceof Violation))
+        throw new Error(`${program.name}: after\n${schedule.words.join('\n')}`, { cause: error })
       return { ...found(), violation: { message: error.message, schedule: schedule.words } }
     }
   }
@@ -187,7 +146,8 @@ interface Open {
 async function follow(schedule: Schedule, { prefix, from }: Open): Promise<boolean> {
   for (const [index, choice] of prefix.entries()) {
     if (index === prefix.length - 1 && schedule.key !== from) return false
-    if (!schedule.choices().some(({ actor, act }) => actor === choice.actor && act === choice.act)) return false
+    if (!schedule.choices().some(({ actor, act }) => actor === choice.actor && act === choice.act))
+      return false
     await schedule.take(choice)
   }
   return true
@@ -197,7 +157,8 @@ async function begin(program: Program, stage: Stage): Promise<Record> {
   const record = new Record(await stage.restore())
   for (const [name, ttl] of Object.entries(program.sessions)) record.clients.open(sessionId(name), ttl)
   record.clients.open(janitor, 60)
-  for (const step of program.before ?? []) if (typeof step !== 'number') record.clients.sent(step, step.generation)
+  for (const step of program.before ?? [])
+    if (typeof step !== 'number') record.clients.sent(step, step.generation)
   record.begin()
   for (const call of program.onTheWay ?? []) record.clients.sent(call, call.generation)
   return record

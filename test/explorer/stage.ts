@@ -1,17 +1,7 @@
-import pg from 'pg'
-import type { Call, Reply } from './calls.ts'
+import type pg from 'pg'
+import { Backend, connect, type Place, replyOf } from './backend.ts'
+import type { Call } from './calls.ts'
 import type { State } from './state.ts'
-
-/** Where an actor's backend is. */
-export type Place =
-  | { readonly at: 'rest' }
-  | { readonly at: 'moving' }
-  /** At a gate, in a transaction. */
-  | { readonly at: 'gate'; readonly point: number; readonly turn: number }
-  /** Waiting for a row that another actor's transaction has. */
-  | { readonly at: 'blocked'; readonly by: readonly number[] }
-  /** Its call has come back; the transaction is open, or failed where the reply is an error. */
-  | { readonly at: 'returned'; readonly reply: Reply }
 
 /** How long nothing may happen before a schedule counts as stuck; milliseconds. */
 const patience = 10_000
@@ -35,7 +25,12 @@ export class Stage {
   /** @param points of each actor, at whose gates it stops */
   static async open(url: string, schema: string, points: readonly (readonly number[])[]): Promise<Stage> {
     const control = await connect(url, schema, {})
-    const stage = new Stage(url, schema, points.map(each => `,${each.join()},`), control)
+    const stage = new Stage(
+      url,
+      schema,
+      points.map(each => `,${each.join()},`),
+      control,
+    )
     for (const index of points.keys()) stage.#backends.push(await stage.#connect(index))
     return stage
   }
@@ -58,6 +53,7 @@ export class Stage {
       error => backend.fail(error),
     )
     await this.#settle()
+    await this.#afterFailure(backend)
   }
 
   /** Lets an actor go on from the gate it stands at. */
@@ -71,13 +67,16 @@ export class Stage {
       `select pg_advisory_lock(${actor + 1}, ${place.turn + 1}), pg_advisory_unlock(${actor + 1}, ${place.turn})`,
     )
     await Promise.all([opened, this.#settle()])
+    await this.#afterFailure(backend)
   }
 
   /** Commits, or rolls back what has failed. Answers the state afterwards. */
   async end(actor: number): Promise<State> {
     const backend = this.#backend(actor)
     const failed = backend.place.at === 'returned' && backend.place.reply.error !== undefined
-    const results = await backend.client.query(`${failed ? 'rollback' : 'commit'}; select explorer.state() as state`)
+    const results = await backend.client.query(
+      `${failed ? 'rollback' : 'commit'}; select explorer.state() as state`,
+    )
     backend.place = { at: 'rest' }
     await this.#release()
     return (results as unknown as pg.QueryResult<{ state: State }>[])[1]?.rows[0]?.state as State
@@ -93,7 +92,9 @@ export class Stage {
     const { place, turn } = backend
     const next = place.at === 'gate' ? place.turn + 1 : turn
     if (place.at === 'gate') {
-      await this.control.query(`select pg_advisory_lock(${actor + 1}, ${next}), pg_advisory_unlock(${actor + 1}, ${place.turn})`)
+      await this.control.query(
+        `select pg_advisory_lock(${actor + 1}, ${next}), pg_advisory_unlock(${actor + 1}, ${place.turn})`,
+      )
     }
     const successor = await this.#connect(actor)
     successor.turn = next
@@ -110,23 +111,34 @@ export class Stage {
   /** Ends what is still running, and brings everything back to the beginning. Answers the state. */
   async restore(): Promise<State> {
     const running = this.#backends.filter(({ place }) => place.at !== 'rest' && place.at !== 'returned')
-    for (const backend of running) backend.place = backend.place.at === 'blocked' ? { at: 'moving' } : backend.place
+    for (const backend of running)
+      backend.place = backend.place.at === 'blocked' ? { at: 'moving' } : backend.place
     if (running.length > 0) {
-      await this.control.query('select pg_cancel_backend(pid) from unnest($1::int[]) pid', [running.map(({ pid }) => pid)])
+      await this.control.query('select pg_cancel_backend(pid) from unnest($1::int[]) pid', [
+        running.map(({ pid }) => pid),
+      ])
       await this.#until(() => running.every(({ place }) => place.at === 'returned'))
     }
     await Promise.all(
-      this.#backends.filter(({ place }) => place.at === 'returned').map(({ client }) => client.query('rollback')),
+      this.#backends
+        .filter(({ place }) => place.at === 'returned')
+        .map(({ client }) => client.query('rollback')),
     )
     for (const backend of this.#backends) {
       backend.place = { at: 'rest' }
       backend.turn = 1
     }
-    return (await this.control.query('select explorer.restore($1) as state', [this.#backends.length])).rows[0].state
+    return (await this.control.query('select explorer.restore($1) as state', [this.#backends.length])).rows[0]
+      .state
   }
 
   async close(): Promise<void> {
     await Promise.all([this.control.end(), ...this.#backends.map(({ client }) => client.end())])
+  }
+
+  // A transaction that fails gives up its locks at once, not at its rollback.
+  async #afterFailure({ place }: Backend): Promise<void> {
+    if (place.at === 'returned' && place.reply.error !== undefined) await this.#release()
   }
 
   // Locks may have been given up: who waited for one may be on its way.
@@ -160,7 +172,8 @@ export class Stage {
       // Not ours: a vacuum, which ends of itself; or our own hold on a gate, whose notice is on its way.
       const waits = by.length > 0 && by.every(index => index >= 0)
       if (backend.place.at === 'moving' && waits) backend.place = { at: 'blocked', by }
-      else if (backend.place.at === 'blocked') backend.place = waits ? { at: 'blocked', by } : { at: 'moving' }
+      else if (backend.place.at === 'blocked')
+        backend.place = waits ? { at: 'blocked', by } : { at: 'moving' }
     }
   }
 
@@ -206,54 +219,4 @@ export class Stage {
   #describe(): string {
     return JSON.stringify(this.#backends.map(({ pid, place }) => ({ pid, ...place })))
   }
-}
-
-class Backend {
-  place: Place = { at: 'rest' }
-  /** The gate at which it will stop next, by number. */
-  turn = 1
-  readonly client: pg.Client
-  readonly pid: number
-  readonly #changed: () => void
-
-  constructor(client: pg.Client, pid: number, changed: () => void) {
-    this.client = client
-    this.pid = pid
-    this.#changed = changed
-  }
-
-  arrive(place: Place): void {
-    this.place = place
-    this.#changed()
-  }
-
-  fail(error: Error & { code?: string }): void {
-    this.arrive({ at: 'returned', reply: { error: error.code ?? error.message, answers: [] } })
-  }
-}
-
-async function connect(url: string, schema: string, settings: Record<string, string>): Promise<pg.Client> {
-  const all = {
-    search_path: `${pg.escapeIdentifier(schema)},pg_temp`,
-    synchronous_commit: 'off',
-    jit: 'off',
-    deadlock_timeout: '20ms',
-    lock_timeout: '0',
-    statement_timeout: '0',
-    idle_in_transaction_session_timeout: '0',
-    ...settings,
-  }
-  // In the start-up packet: nothing more has to be asked before the first call.
-  const options = Object.entries(all).map(([name, value]) => `-c ${name}=${value.replaceAll(/[\\ ]/g, '\\$&')}`)
-  const client = new pg.Client({ connectionString: url, application_name: 'explorer', options: options.join(' ') })
-  // Killed on purpose, some of them.
-  client.on('error', () => {})
-  await client.connect()
-  return client
-}
-
-// A call is one text of two statements: the reply is that of the second.
-function replyOf(results: readonly pg.QueryResult[]): Reply {
-  const rows = results.at(-1)?.rows ?? []
-  return { answers: rows.map(row => ({ ...row, token: row.token === null ? null : Number(row.token) })) }
 }

@@ -90,4 +90,3 @@ export function atEnd(whole: Footprint): Access {
 export const atStart: Access = { reads: ['clock'], changes: [] }
 export const withSnapshot: Access = { reads: ['clock', ...tables.map(data)], changes: [] }
 export const clockMoves: Access = { reads: [], changes: ['clock'] }
-

@@ -35,6 +35,7 @@ export function bites(run, noted, faults) {
     unknownWriteFound: count(events, e => e.op === 'write' && e.phase === 'unknown' && there.has(e.id)),
     suspended: count(events, e => e.op === 'state' && e.state === 'suspended'),
     poolTimeouts: count(events, e => e.op === 'write' && /timeout exceeded/.test(e.code ?? '')),
+    notificationsDropped: events.reduce((sum, e) => sum + (e.op === 'deaf' ? e.dropped : 0), 0),
     handedOver: count(journal, e => e.event === 'granted' && e.detail.by === 'hand-over'),
     newIncarnations: count(journal, e => e.event === 'incarnation'),
     crashRecoveries: count(journal, e => e.event === 'incarnation' && e.detail.restarted === false),

@@ -144,8 +144,7 @@ export class Campaign {
 
   async #farewell(worker) {
     try {
-      const { dropped } = await worker.child.message('finished', { within: 20_000 })
-      this.bitten('notificationsDropped', dropped)
+      await worker.child.message('finished', { within: 12_000 })
     } catch (error) {
       this.log('farewell', 'fail', worker.name, { message: String(error.message) })
     }

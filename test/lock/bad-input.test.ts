@@ -37,9 +37,12 @@ async function expectRefused(
 ): Promise<void> {
   const good = Promise.allSettled(['good', 'better'].map(each => client.acquire(each)))
   const given = [key as string, options as AcquireOptions] as const
-  const bad = [client.acquire(...given), client.withLock(...given, () => 'ran')]
+  const bad: Promise<unknown>[] = [
+    client.acquire(...given).then(lock => lock.release()),
+    client.withLock(...given, () => 'ran'),
+  ]
   // A try has no timeout to be wrong.
-  if (!('timeout' in options)) bad.push(client.tryAcquire(...given) as Promise<never>)
+  if (!('timeout' in options)) bad.push(client.tryAcquire(...given).then(lock => lock?.release()))
   const outcomes = await Promise.allSettled(bad)
   const released = (await good).map(async granted =>
     granted.status === 'fulfilled' ? await granted.value.release() : granted.reason,

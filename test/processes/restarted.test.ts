@@ -1,5 +1,6 @@
 // The server goes away: for less than the ttl nothing is lost, for more everybody is told, and it works again after it.
 import { describe, expect, test } from 'vitest'
+import { Child } from '../support/child.ts'
 import { until } from '../support/until.ts'
 import { serverStage } from './server.ts'
 import { clock, type Worker } from './worker.ts'
@@ -126,5 +127,18 @@ test('close while the server is away ends, in bounded time', async () => {
   expect(await worker.exit).toBe(0)
   expect(clock() - began).toBeLessThan(8_000)
   expect(worker.log).toEqual([])
+  await server().start()
+})
+
+test('a process with nothing held or pending ends by itself while the server is away, and never called close', async () => {
+  const options = { connectionString: stage.db.url, schema: stage.db.schema, ttl: '20s' }
+  const child = new Child(new URL('./outage.mjs', import.meta.url), { args: [JSON.stringify(options)] })
+  await child.message('holding')
+  await stage.inLine('k', 1)
+  await server().stop()
+  child.send('give up')
+  expect(await child.message('idle')).toMatchObject({ outcome: 'released', code: 'aborted' })
+  expect(await child.exit).toBe(0)
+  expect(child.log).toEqual([])
   await server().start()
 })

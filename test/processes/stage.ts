@@ -22,8 +22,9 @@ export class Stage {
         worker.send('close')
       }
       await Promise.all(this.#workers.splice(0).map(worker => worker.exit))
-      await this.sql(`update $schema.sessions set expires_at = '-infinity'`)
       await until(async () => {
+        // Each time: where the server was restarted, the first of our calls begins everybody's time anew.
+        await this.sql(`update $schema.sessions set expires_at = '-infinity'`)
         await this.sql(`update $schema.reaper set looked_at = '-infinity'`)
         await this.sql('select $schema.tick(gen_random_uuid())')
         const left = await leftovers(this.db.pool({ max: 1 }), this.db.schema)

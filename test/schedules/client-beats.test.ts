@@ -202,10 +202,7 @@ test('one session’s failing renewal is not another’s', async () => {
   const [short, long] = [await fp.acquire(key, { ttl: '1s' }), await fp.acquire(stage.key(), { ttl: '2s' })]
   const takeAway = await hook(stage, 'heartbeat', {
     before: `if exists (select from $schema.sessions s where s.id = heartbeat.session and s.ttl = '1s') then
-      raise exception 'not this one' using errcode = 'XX000'; end if;`.replaceAll(
-      '$schema',
-      `"${stage.db.schema}"`,
-    ),
+      raise exception 'not this one' using errcode = 'XX000'; end if;`,
   })
   await until(() => short.state === 'lost')
   expect(short.lossReason).toBe('unreachable')

@@ -24,7 +24,15 @@ export interface Footprint {
   readonly counts: boolean
 }
 
-export const tables: readonly string[] = ['cluster', 'canary', 'reaper', 'sessions', 'locks', 'waiters', 'fences']
+export const tables: readonly string[] = [
+  'cluster',
+  'canary',
+  'reaper',
+  'sessions',
+  'locks',
+  'waiters',
+  'fences',
+]
 
 export const nothing: Footprint = {
   sees: new Set(),
@@ -40,7 +48,9 @@ export const nothing: Footprint = {
 /** The footprint of a statement by its text alone, without what the functions that it calls touch. */
 export function footprintOf(sql: string): Footprint {
   // The view `here` is the cluster row, if the canary says so.
-  const text = plain(sql).toLowerCase().replaceAll(/\b(from|join) here\b/g, '$1 cluster, canary')
+  const text = plain(sql)
+    .toLowerCase()
+    .replaceAll(/\b(from|join) here\b/g, '$1 cluster, canary')
   const named = new Set(tables.filter(table => new RegExp(`\\b${table}\\b`).test(text)))
   const changes = /\b(insert\s+into|update\s+\w+\s+(\w+\s+)?set|delete\s+from)\b/.test(text)
   const locks = changes || /\bfor\s+(no\s+key\s+)?update\b/.test(text)
@@ -59,7 +69,8 @@ export function footprintOf(sql: string): Footprint {
 }
 
 export function union(...parts: readonly Footprint[]): Footprint {
-  const all = (pick: (part: Footprint) => ReadonlySet<string>) => new Set(parts.flatMap(part => [...pick(part)]))
+  const all = (pick: (part: Footprint) => ReadonlySet<string>) =>
+    new Set(parts.flatMap(part => [...pick(part)]))
   return {
     sees: all(part => part.sees),
     locks: all(part => part.locks),

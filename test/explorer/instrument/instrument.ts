@@ -3,7 +3,16 @@ import { join } from 'node:path'
 import type { Client } from 'pg'
 import { type Footprint, footprintOf, lookingOnly, matters, nothing, union, without } from './footprint.ts'
 import { plain, statementsOf } from './plpgsql.ts'
-import { draws, explored, type InnerPoint, inert, innerPoints, required, settled, withOwnRow } from './points.ts'
+import {
+  draws,
+  explored,
+  type InnerPoint,
+  inert,
+  innerPoints,
+  required,
+  settled,
+  withOwnRow,
+} from './points.ts'
 
 /** A place where an actor can be stopped, and what it touches from there to the next one. */
 export interface Point {
@@ -58,7 +67,8 @@ export async function instrument(control: Client, edits: readonly Edit[] = []): 
   }
   for (const wanted of required) {
     if (edited.has(wanted.split(':')[0] ?? '')) continue
-    if (!gates.points.some(point => point.name.startsWith(wanted))) throw new Error(`explorer: no point ${wanted} any more`)
+    if (!gates.points.some(point => point.name.startsWith(wanted)))
+      throw new Error(`explorer: no point ${wanted} any more`)
   }
   return {
     points: new Map(gates.points.map(point => [point.id, point])),
@@ -82,7 +92,8 @@ function find(sources: readonly Source[], name: string): Source {
 
 // What edits and gates have made of the body goes in where the old one stood. Times in a table's defaults decide nothing.
 async function install(control: Client, source: Source, body: string): Promise<void> {
-  const original = (await control.query('select prosrc from pg_proc where oid = $1::regproc', [source.name])).rows[0].prosrc
+  const original = (await control.query('select prosrc from pg_proc where oid = $1::regproc', [source.name]))
+    .rows[0].prosrc
   const changed = body.replaceAll('clock_timestamp()', 'explorer.now()')
   if (changed === original) return
   await control.query(source.definition.replace(original, () => changed))
@@ -90,7 +101,8 @@ async function install(control: Client, source: Source, body: string): Promise<v
 
 function replaceOnce(text: string, from: RegExp, to: string, where: string): string {
   const found = text.match(from)?.length ?? 0
-  if (found !== 1) throw new Error(`explorer: ${where}: ${found} times in the text, want once: ${from.source}`)
+  if (found !== 1)
+    throw new Error(`explorer: ${where}: ${found} times in the text, want once: ${from.source}`)
   return text.replace(from, () => to)
 }
 
@@ -116,11 +128,16 @@ class Gates {
     let body = ''
     let done = 0
     for (const { at, text } of statementsOf(inner)) {
-      const whole = union(footprintOf(text), ...this.#calls(text, inert).map(name => footprintOf(find(this.#sources, name).body)))
+      const whole = union(
+        footprintOf(text),
+        ...this.#calls(text, inert).map(name => footprintOf(find(this.#sources, name).body)),
+      )
       if (!matters(whole)) continue
       const inside = [...text.matchAll(/explorer\.(?:gate|drawn)\((\d+)/g)].map(match => Number(match[1]))
       for (const id of inside) this.#set(id, { ...whole, draws: false })
-      const name = `${source.name}: ${plain(text).replaceAll(/explorer\.gate\(\d+\) and /g, '').slice(0, 70)}`
+      const name = `${source.name}: ${plain(text)
+        .replaceAll(/explorer\.gate\(\d+\) and /g, '')
+        .slice(0, 70)}`
       const id = this.#add(name, inside.length > 0 ? lookingOnly(whole) : whole)
       body += `${inner.slice(done, at)}assert explorer.gate(${id}); `
       done = at
@@ -140,10 +157,14 @@ class Gates {
   #withInner(source: Source): string {
     let { body } = source
     for (const point of innerPoints.filter(each => each.function === source.name)) {
-      body = this.#inside(body, point, (text, id) => text.replace(/(.*\bwhere\s)/s, `$1explorer.gate(${id}) and `))
+      body = this.#inside(body, point, (text, id) =>
+        text.replace(/(.*\bwhere\s)/s, `$1explorer.gate(${id}) and `),
+      )
     }
     for (const point of draws.filter(each => each.function === source.name)) {
-      body = this.#inside(body, point, (text, id) => text.replace(/(base \+ nextval.*)$/s, `explorer.drawn(${id}, $1)`))
+      body = this.#inside(body, point, (text, id) =>
+        text.replace(/(base \+ nextval.*)$/s, `explorer.drawn(${id}, $1)`),
+      )
     }
     return body
   }
@@ -154,7 +175,9 @@ class Gates {
     if (found.length === 0 && this.#edited.has(point.function)) return body
     const [match] = found
     if (found.length !== 1 || !match) {
-      throw new Error(`explorer: ${point.function}: ${found.length} times in the text, want once: ${point.in}`)
+      throw new Error(
+        `explorer: ${point.function}: ${found.length} times in the text, want once: ${point.in}`,
+      )
     }
     const id = this.#add(`${point.function}: ${point.name}`, nothing, true)
     return body.slice(0, match.index) + change(match[0], id) + body.slice(match.index + match[0].length)
@@ -165,7 +188,8 @@ class Gates {
     const names = new Set([...text.matchAll(/\b([a-z_]+)\s*\(/g)].map(match => match[1] ?? ''))
     const ours = this.#sources.map(source => source.name).filter(name => names.has(name))
     for (const name of ours) {
-      if (![...explored, ...inert, ...settled].includes(name)) throw new Error(`explorer: ${name} is not known to points.ts`)
+      if (![...explored, ...inert, ...settled].includes(name))
+        throw new Error(`explorer: ${name} is not known to points.ts`)
     }
     return ours.filter(name => wanted.includes(name))
   }

@@ -86,7 +86,8 @@ class Parser {
     this.#list()
     while (this.#word() === 'elsif') {
       // There is no place for a gate before it.
-      if (/\b(select|from)\b/i.test(this.#header('then'))) throw new Error(`plpgsql: elsif with a query: ${this.#rest()}`)
+      if (/\b(select|from)\b/i.test(this.#header('then')))
+        throw new Error(`plpgsql: elsif with a query: ${this.#rest()}`)
       this.#next++
       this.#list()
     }

@@ -16,7 +16,11 @@ export const innerPoints: readonly InnerPoint[] = [
   { function: 'acquire', name: 'own session found again', in: 'perform from sessions s where s.id' },
   { function: 'lock_rows', name: 'row found', in: 'where l.key = any (keys)' },
   { function: 'take', name: 'row found', in: 'where l.key = take.key for update' },
-  { function: 'hand_over', name: 'session of the head found', in: 'where s.id = head.session and s.died is null for key' },
+  {
+    function: 'hand_over',
+    name: 'session of the head found',
+    in: 'where s.id = head.session and s.died is null for key',
+  },
   { function: 'hand_over', name: 'ticket found', in: 'where w.ticket = head.ticket; continue when' },
   { function: 'bury', name: 'session found', in: 'perform from sessions s where s.id = bury.session' },
   { function: 'release', name: 'row found', in: 'where l.key = release.keys[1]' },
@@ -24,15 +28,27 @@ export const innerPoints: readonly InnerPoint[] = [
   { function: 'release', name: 'row of the rest found', in: 'where l.key = any (rest)' },
   { function: 'cancel', name: 'ticket found', in: 'where w.request = want.request and w.key' },
   { function: 'heartbeat', name: 'session found', in: 'where s.id = heartbeat.session' },
-  { function: 'raise_generation', name: 'session found', in: 'set generation = raise_generation.generation + 1 where s.id' },
+  {
+    function: 'raise_generation',
+    name: 'session found',
+    in: 'set generation = raise_generation.generation + 1 where s.id',
+  },
   { function: 'close_session', name: 'session found', in: 'generation = s.generation + 1 where s.id' },
   { function: 'pin', name: 'row found', in: 'perform from locks l where l.key = pin.key' },
 ]
 
 /** Where a token is drawn before its row is there: the gate stands between the two. */
 export const draws: readonly InnerPoint[] = [
-  { function: 'acquire', name: 'number drawn', in: "values (keys[1], acquire.session, requests[1], base + nextval('fencing')" },
-  { function: 'acquire', name: 'number of a batch drawn', in: "select u.key, acquire.session, u.request, base + nextval('fencing')" },
+  {
+    function: 'acquire',
+    name: 'number drawn',
+    in: "values (keys[1], acquire.session, requests[1], base + nextval('fencing')",
+  },
+  {
+    function: 'acquire',
+    name: 'number of a batch drawn',
+    in: "select u.key, acquire.session, u.request, base + nextval('fencing')",
+  },
 ]
 
 /** The functions whose statements the explorer steps through. */
@@ -63,7 +79,7 @@ export const explored: readonly string[] = [
 ]
 
 /** What they call, and the explorer takes as one with the statement that calls it. */
-export const inert: readonly string[] = ['is_doubtful', 'server_time']
+export const inert: readonly string[] = ['is_doubtful', 'judged_at', 'server_time']
 
 /** The same, and what they touch does not count: the server stays the same one, and durability is switched off. */
 export const settled: readonly string[] = ['timeline', 'base_of', 'durable']

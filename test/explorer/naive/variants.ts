@@ -1,6 +1,6 @@
 import { acquire, at, cancel, guard, heartbeat, release, tick, token } from '../calls.ts'
-import { inTurn, letGo, takeAndRelease } from '../programs/scripts.ts'
 import type { Program } from '../program.ts'
+import { inTurn, letGo, takeAndRelease } from '../programs/scripts.ts'
 import type { Variant } from './variant.ts'
 
 const held = [acquire('S1', [at('k', 'r11')])]
@@ -152,7 +152,11 @@ export const variants: readonly Variant[] = [
         from: 'locked := lock_rows((select array_agg(u.key)',
         to: 'locked := array(select l.key from locks l where l.key = any (enqueue.keys)); perform ((select array_agg(u.key)',
       },
-      { function: 'enqueue', from: 'update locks l set contended = true where l.key = want.key and not l.contended;', to: 'if not held.contended then update locks l set contended = true where l.key = want.key and not l.contended; end if;' },
+      {
+        function: 'enqueue',
+        from: 'update locks l set contended = true where l.key = want.key and not l.contended;',
+        to: 'if not held.contended then update locks l set contended = true where l.key = want.key and not l.contended; end if;',
+      },
     ],
     program: enqueues,
     depth: 1,
@@ -255,7 +259,11 @@ export const variants: readonly Variant[] = [
   {
     name: 'a release that compares no token',
     edits: [
-      { function: 'release', from: 'l.key = pair.key and l.token = pair.token and l.session = release.session', to: 'l.key = pair.key' },
+      {
+        function: 'release',
+        from: 'l.key = pair.key and l.token = pair.token and l.session = release.session',
+        to: 'l.key = pair.key',
+      },
     ],
     program: {
       name: 'a holder lets go twice while another waits',

@@ -96,7 +96,15 @@ export const lines: readonly Program[] = [
     before: held,
     actors: [
       { name: 'A', script: () => letGo('S1', token('k', 101)) },
-      { name: 'B', script: () => inTurn(acquire('S2', [at('k', 'r21')]), acquire('S2', [at('k', 'r21')]), cancel('S2', at('k', 'r21'))) },
+      {
+        name: 'B',
+        script: () =>
+          inTurn(
+            acquire('S2', [at('k', 'r21')]),
+            acquire('S2', [at('k', 'r21')]),
+            cancel('S2', at('k', 'r21')),
+          ),
+      },
     ],
   },
   {
@@ -129,7 +137,11 @@ export const lines: readonly Program[] = [
     before: held,
     actors: [
       { name: 'A', script: () => letGo('S1', token('k', 101)), killed: false },
-      { name: 'B', script: () => inTurn(acquire('S2', [at('k', 'r21')])), killed: () => settle('S2', 'k', 'r21') },
+      {
+        name: 'B',
+        script: () => inTurn(acquire('S2', [at('k', 'r21')])),
+        killed: () => settle('S2', 'k', 'r21'),
+      },
     ],
   },
   {

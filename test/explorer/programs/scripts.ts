@@ -1,4 +1,14 @@
-import { acquire, at, type Call, cancel, type Place, raiseGeneration, release, type Script, token } from '../calls.ts'
+import {
+  acquire,
+  at,
+  type Call,
+  cancel,
+  type Place,
+  raiseGeneration,
+  release,
+  type Script,
+  token,
+} from '../calls.ts'
 
 /** These calls, whatever they answer. */
 export function* inTurn(...calls: readonly Call[]): Script {
@@ -11,7 +21,8 @@ export function* takeAndRelease(session: string, key: string, request: string): 
   for (let attempt = 0; attempt < 2; attempt++) {
     const { answers } = yield acquire(session, [place])
     const granted = own(answers, place.request)
-    if (granted?.outcome === 'granted' && granted.token !== null) return yield* letGo(session, token(key, granted.token))
+    if (granted?.outcome === 'granted' && granted.token !== null)
+      return yield* letGo(session, token(key, granted.token))
     if (granted?.outcome !== 'again') return
   }
 }

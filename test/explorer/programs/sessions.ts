@@ -34,14 +34,21 @@ export const sessions: readonly Program[] = [
     before: [...held, 9],
     actors: [
       { name: 'A', script: () => inTurn(heartbeat('S1')) },
-      { name: 'B', script: () => inTurn(acquire('S2', [at('k', 'r21')], { wait: false }), acquire('S2', [at('k', 'r22')], { wait: false })) },
+      {
+        name: 'B',
+        script: () =>
+          inTurn(
+            acquire('S2', [at('k', 'r21')], { wait: false }),
+            acquire('S2', [at('k', 'r22')], { wait: false }),
+          ),
+      },
     ],
   },
   {
     name: 'an acquire meets the reaping of its own session',
     sessions: { S1: 10, S2: 60 },
     clock: [2],
-  before: [9],
+    before: [9],
     actors: [
       { name: 'A', script: () => inTurn(acquire('S1', [at('k', 'r11')])) },
       { name: 'B', script: () => inTurn(tick('S2')) },
@@ -104,7 +111,9 @@ export const sessions: readonly Program[] = [
       acquire('S2', [at('a', 'r22')]),
       acquire('S1', [at('b', 'r12')]),
       acquire('S3', [at('a', 'r31')]),
-      acquire('S4', [at('b', 'r41')]), 9],
+      acquire('S4', [at('b', 'r41')]),
+      9,
+    ],
     actors: [
       { name: 'A', script: () => inTurn(tick('S3', at('a', 'r31'))) },
       { name: 'B', script: () => inTurn(tick('S4', at('b', 'r41'))) },

@@ -6,7 +6,7 @@ import { now, sleep } from '../history.mjs'
 export const byHand = {
   name: 'by-hand',
   copies: 2,
-  plants: ['number-before-wait', 'release-by-key', 'expiry-by-unlocked-read'],
+  plants: ['number-before-wait', 'release-by-key', 'expiry-by-unlocked-read', 'clock-step-ignored'],
   async start(ctx) {
     while (ctx.running) {
       const client = new pg.Client({
@@ -88,8 +88,13 @@ async function cycle(ctx, hand) {
   }
   if (!token) return
   if (random.chance(0.2)) await sleep(random.between(0, 10))
-  const asked = now()
-  if (trusts(hand)) ctx.log('state', 'ok', id, { key, token, state: 'held', asked })
+  // Now and then a holder that says nothing to the server for a while.
+  const until = now() + (random.chance(0.01) ? random.between(200, 900) : 0)
+  do {
+    const asked = now()
+    if (trusts(hand)) ctx.log('state', 'ok', id, { key, token, state: 'held', asked })
+    if (asked < until) await sleep(20)
+  } while (now() < until)
   ctx.log('release', 'invoke', id, { key, token })
   await release(hand, key, token)
   ctx.log('release', 'ok', id, { key, token, outcome: 'released' })

@@ -1,7 +1,7 @@
 import type { Event, Rule, Violation } from './history.ts'
 
 /** Milliseconds after the calm within which everything that waits is served: a ttl, two polls, the longest sections. */
-export const served = 12_000
+const served = 15_000
 
 /** P4 and liveness: once the faults have stopped, whoever asked has been answered within the bound. */
 export const nobodyForgotten: Rule = ({ events, final }) => {

@@ -5,6 +5,7 @@ import { deadStaysDead, endedRightly } from './grants.ts'
 import type { Rule, Run, Violation } from './history.ts'
 import { baseRises, graceKept, incarnationSeen } from './incarnations.ts'
 import { inLine } from './line.ts'
+import { linearizable } from './linear.ts'
 import { tokensRise, tokensRiseForClients } from './tokens.ts'
 import { fenceExact, guardExact, writesKept } from './writes.ts'
 
@@ -14,6 +15,7 @@ const rules: readonly Rule[] = [
   tokensRise,
   tokensRiseForClients,
   inLine,
+  linearizable,
   endedRightly,
   deadStaysDead,
   guardExact,

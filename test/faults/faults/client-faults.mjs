@@ -54,8 +54,8 @@ export const clientFaults = [
     name: 'pool-exhausted',
     bite: 'poolTimeouts',
     async run({ worker }) {
-      worker.child.send('exhaust', { ms: 3_600 })
-      await sleep(3_600)
+      worker.child.send('exhaust', { ms: 4_200 })
+      await sleep(4_200)
     },
   },
   {

@@ -153,7 +153,7 @@ export const plants = [
     sql: [
       patch(
         'is_alive',
-        /if not is_alive\.doubtful then .*? end if;\s+return exists \(select from sessions s where s\.id = is_alive\.session and s\.died is null\)/s,
+        /perform bury\(is_alive\.session, is_alive\.judged\);\s+return exists \(select from sessions s where s\.id = is_alive\.session and s\.died is null\)/s,
         'return exists (select from sessions s where s.id = is_alive.session and s.died is null and s.expires_at > clock_timestamp())',
       ),
     ],
@@ -180,7 +180,7 @@ export const plants = [
         'contended = false',
       ),
       patch('mend_lines', /insert into locks.*?on conflict do nothing;/s, 'perform from waiters limit 0;'),
-      patch('look', "when w.ticket is not null then 'queued' else 'again' end", "else 'queued' end"),
+      patch('look', "case when w.ticket is null then 'again' else 'queued' end", "'queued'"),
     ],
   },
 ]

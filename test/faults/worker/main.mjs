@@ -57,7 +57,12 @@ listen({
     while (process.hrtime.bigint() < until);
   },
   wall: ({ ms }) => moveWall(ms),
-  deafen: ({ ms }) => deaf(ms),
+  deafen: async ({ ms }) => {
+    const before = deaf.dropped
+    deaf(ms)
+    await sleep(ms)
+    log('deaf', 'ok', `${name}-deaf`, { dropped: deaf.dropped - before })
+  },
   exhaust: async ({ ms }) => {
     const taken = await Promise.allSettled(Array.from({ length: 6 }, () => pool.connect()))
     await sleep(ms)
@@ -70,7 +75,7 @@ listen({
     await fp.close()
     await pool.end()
     log('close', 'ok', `${name}-close`)
-    say('finished', { dropped: deaf.dropped })
+    say('finished')
   },
 })
 say('ready')

@@ -4,6 +4,7 @@ import { Fencepost, type FencepostOptions } from '../../../src/index.ts'
 import { createDatabase, type TestDatabase } from '../../support/database.ts'
 import { leftovers, nothing } from '../../support/leftovers.ts'
 import { type PostgresProxy, startProxy } from '../../support/proxy.ts'
+import { clientOptions } from '../../support/twist.ts'
 
 /** A database with one table, and the clients of one test. */
 export class Setting {
@@ -27,7 +28,7 @@ export class Setting {
   }
 
   fencepost(options: FencepostOptions = {}): Fencepost {
-    const client = new Fencepost({ pool: this.db.pool(), schema: this.db.schema, ...options })
+    const client = new Fencepost({ ...clientOptions(this.db), ...options })
     this.#clients.push(client)
     return client
   }
