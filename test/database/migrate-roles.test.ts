@@ -51,7 +51,15 @@ async function mayTouch(role: string): Promise<readonly string[]> {
 }
 
 const published = [
-  ...['acquire', 'advisory_lock_within', 'assert_held', 'cancel', 'clock_stepped', 'close_session', 'dispatch'],
+  ...[
+    'acquire',
+    'advisory_lock_within',
+    'assert_held',
+    'cancel',
+    'clock_stepped',
+    'close_session',
+    'dispatch',
+  ],
   ...['fence', 'fence_table', 'fenced', 'heartbeat', 'invoke', 'open_session', 'pin', 'pin_again', 'present'],
   ...['presented_setting', 'raise_generation', 'release', 'schema_version', 'settle', 'tick'],
   ...['transaction_status', 'unfence_table'],

@@ -24,7 +24,14 @@ if (values.help || !isCount(values.depth) || !isCount(values.kills) || positiona
 const filter = positionals.length > 0 ? ['-t', positionals[0]] : []
 const { status } = spawnSync(
   'npx',
-  ['vitest', 'run', 'test/explorer/lines.test.ts', 'test/explorer/sessions.test.ts', ...filter],
+  [
+    'vitest',
+    'run',
+    'test/explorer/lines.test.ts',
+    'test/explorer/sessions.test.ts',
+    'test/explorer/synchronous.test.ts',
+    ...filter,
+  ],
   {
     stdio: 'inherit',
     env: { ...process.env, FENCEPOST_EXPLORE_DEPTH: values.depth, FENCEPOST_EXPLORE_KILLS: values.kills },

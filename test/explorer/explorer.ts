@@ -57,7 +57,7 @@ export class Explorer {
 }
 
 // A point counts where what follows it touches anything that another actor may change.
-function counts({ footprint, oneKey, inner }: Point, program: Program): boolean {
+export function counts({ footprint, oneKey, inner }: Point, program: Program): boolean {
   const reach = program.key === undefined ? footprint : oneKey
   const quiet = new Set(quietTables(program))
   if ([...reach.sees, ...reach.locks].some(table => !quiet.has(table))) return true

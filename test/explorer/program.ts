@@ -20,7 +20,7 @@ export interface Program {
   readonly onTheWay?: readonly Call[]
 }
 
-export interface Actor {
+interface Actor {
   readonly name: string
   readonly script: () => Script
   /** Its calls run from beginning to return in one step, as if nothing could come between. */

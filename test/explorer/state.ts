@@ -17,14 +17,14 @@ export interface LockRow {
   readonly released: boolean
 }
 
-export interface Ticket {
+interface Ticket {
   readonly ticket: number
   readonly key: string
   readonly session: string
   readonly request: string
 }
 
-export interface SessionRow {
+interface SessionRow {
   readonly id: string
   readonly generation: number
   readonly dead: boolean

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createDatabase, type TestDatabase } from '../support/database.ts'
 import { twistName } from '../support/settings.ts'
-import { Explorer } from './explorer.ts'
+import { counts, Explorer } from './explorer.ts'
+import type { Edit } from './instrument/instrument.ts'
 import type { Program } from './program.ts'
 import type { Found, SearchOptions } from './search.ts'
 
@@ -11,15 +12,17 @@ const depth = Number(process.env.FENCEPOST_EXPLORE_DEPTH || 1)
 const kills = Number(process.env.FENCEPOST_EXPLORE_KILLS || 0)
 const timeout = depth > 1 || kills > 0 ? 24 * 3_600_000 : 180_000
 
-/**
- * Explores each program at both grains, says how much that was, and wants every gate in these functions to have been
- * stood at, except those that `unreached` begins the names of.
- */
-export function explorations(
-  programs: readonly Program[],
-  functions: readonly string[],
-  unreached: readonly string[],
-): void {
+interface Suite {
+  readonly programs: readonly Program[]
+  /** Every gate in these must have been stood at, where it counts in any of the programs. */
+  readonly functions: readonly string[]
+  /** Except those whose names begin so. */
+  readonly unreached?: readonly string[]
+  readonly edits?: readonly Edit[]
+}
+
+/** Explores each program at both grains, and says how much that was. */
+export function explorations({ programs, functions, unreached = [], edits = [] }: Suite): void {
   let db: TestDatabase
   let explorer: Explorer
   const found: Found[] = []
@@ -28,7 +31,7 @@ export function explorations(
   describe.skipIf(twistName !== 'none')('every interleaving', () => {
     beforeAll(async () => {
       db = await createDatabase()
-      explorer = await Explorer.install(db.url, db.schema)
+      explorer = await Explorer.install(db.url, db.schema, edits)
     })
     afterAll(async () => {
       await db?.drop()
@@ -46,8 +49,12 @@ export function explorations(
 
     test('every gate has been stood at', ({ skip }) => {
       skip(found.length < programs.length * 2, 'not every program was run')
-      const points = [...explorer.protocol.points.values()].map(({ name }) => name)
-      const wanted = points.filter(name => functions.includes(name.split(':')[0] ?? ''))
+      const points = [...explorer.protocol.points.values()].filter(point =>
+        programs.some(program => counts(point, program)),
+      )
+      const wanted = points
+        .map(({ name }) => name)
+        .filter(name => functions.includes(name.split(':')[0] ?? ''))
       const stood = new Set(found.flatMap(({ visited }) => [...visited]))
       expect(
         wanted.filter(name => !stood.has(name) && !unreached.some(prefix => name.startsWith(prefix))),

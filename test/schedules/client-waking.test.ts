@@ -138,6 +138,20 @@ test('a probe whose sending failed proves nothing: tried again, and no word of p
   expect(warnings).toEqual([])
 })
 
+test.each([1, 2, 3])(
+  'the reply to the settings of connection %i is lost: all of them have theirs in the end',
+  async nth => {
+    const { fp, proxy } = await clients.proxied()
+    let seen = 0
+    const dropped = proxy.dropReplyAfter(request => request.includes('set_config(s.name') && ++seen === nth)
+    const warm = fp.acquire(key)
+    await dropped
+    await (await warm).release()
+    await clients.ready(fp)
+    expect(warnings).toEqual([])
+  },
+)
+
 test('a stall while the probe is under way proves nothing', async () => {
   const fp = clients.direct()
   await (await fp.acquire(key)).release()

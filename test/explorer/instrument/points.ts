@@ -26,6 +26,7 @@ export const innerPoints: readonly InnerPoint[] = [
   { function: 'release', name: 'row found', in: 'where l.key = release.keys[1]' },
   { function: 'release', name: 'row of a batch found', in: 'where l.key = u.key' },
   { function: 'release', name: 'row of the rest found', in: 'where l.key = any (rest)' },
+  { function: 'look', name: 'own row found', in: 'where l.key = any (look.keys) and l.request' },
   { function: 'cancel', name: 'ticket found', in: 'where w.request = want.request and w.key' },
   { function: 'heartbeat', name: 'session found', in: 'where s.id = heartbeat.session' },
   {

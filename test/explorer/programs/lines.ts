@@ -108,6 +108,23 @@ export const lines: readonly Program[] = [
     ],
   },
   {
+    name: 'a holder asks again for what it has, and lets go, while another comes',
+    sessions,
+    key: 'k',
+    quiet: ['sessions'],
+    before: held,
+    actors: [
+      {
+        name: 'A',
+        script: function* () {
+          yield acquire('S1', [at('k', 'r11')])
+          yield* letGo('S1', token('k', 101))
+        },
+      },
+      { name: 'B', script: () => takeAndRelease('S2', 'k', 'r21') },
+    ],
+  },
+  {
     name: 'a holder lets go twice while another takes the key',
     sessions,
     key: 'k',

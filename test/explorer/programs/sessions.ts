@@ -140,13 +140,24 @@ export const sessions: readonly Program[] = [
     ],
   },
   {
-    name: 'a new incarnation is seen while others draw tokens',
-    sessions: { S1: 60, S2: 60 },
-    incarnations: true,
+    name: 'two waiters tick when the holder has expired',
+    sessions: { S1: 10, S2: 60, S3: 60 },
     key: 'k',
+    before: [...queued, acquire('S3', [at('k', 'r31')]), 11],
     actors: [
-      { name: 'A', script: () => takeAndRelease('S1', 'k', 'r11') },
-      { name: 'B', script: () => inTurn(acquire('S2', [at('k', 'r21')], { seen: 2 ** 32 })) },
+      { name: 'A', script: () => inTurn(tick('S2', at('k', 'r21'))) },
+      { name: 'B', script: () => inTurn(tick('S3', at('k', 'r31'))) },
+    ],
+  },
+  {
+    name: 'a hand-over meets the raising of the generation of the head, and a newcomer',
+    sessions: { S1: 60, S2: 60, S3: 60 },
+    key: 'k',
+    before: queued,
+    actors: [
+      { name: 'A', script: () => letGo('S1', token('k', 101)) },
+      { name: 'B', script: () => inTurn(raiseGeneration('S2', 1)), killed: false },
+      { name: 'C', script: () => inTurn(acquire('S3', [at('k', 'r31')])) },
     ],
   },
 ]

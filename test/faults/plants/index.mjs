@@ -130,7 +130,7 @@ export const plants = [
     says: 'a call whose clock is in doubt judges all the same',
     rules: ['told-first', 'exclusion', 'grace'],
     faults: ['server-clock-stepped'],
-    sql: [patch('is_doubtful', /select coalesce\(.*false\)/s, 'select false')],
+    sql: [patch('judged_at', 'if is_doubtful(seen, reading) then return null; end if;', '')],
   },
   {
     name: 'renewal-revives',
@@ -151,11 +151,8 @@ export const plants = [
     rules: ['only-mine', 'told-first'],
     faults: ['client-stopped', 'client-killed', 'black-hole'],
     sql: [
-      patch(
-        'is_alive',
-        /perform bury\(is_alive\.session, is_alive\.judged\);\s+return exists \(select from sessions s where s\.id = is_alive\.session and s\.died is null\)/s,
-        'return exists (select from sessions s where s.id = is_alive.session and s.died is null and s.expires_at > clock_timestamp())',
-      ),
+      patch('is_alive', 'and s.died is null', 'and s.died is null and s.expires_at > clock_timestamp()'),
+      patch('bury', /update sessions s set died.*?where s\.id = bury\.session;/s, 'perform 1;'),
     ],
   },
   {

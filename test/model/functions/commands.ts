@@ -37,7 +37,7 @@ export type Command =
   | { readonly do: 'pin'; readonly guard: number; readonly grant: number }
   | { readonly do: 'unpin'; readonly guard: number; readonly commit: boolean }
 
-export interface Wanted {
+interface Wanted {
   readonly key: number
   readonly waits: boolean
 }
@@ -68,15 +68,15 @@ const command: fc.Arbitrary<Command> = fc.oneof(
   },
   { weight: 1, arbitrary: fc.record({ do: just('repeat'), slot, requests: some(8), waits: mostly }) },
   { weight: 8, arbitrary: fc.record({ do: just('release'), slot, grants: some(5), by, swap: rarely }) },
-  { weight: 3, arbitrary: fc.record({ do: just('cancel'), slot, requests: some(8), by }) },
+  { weight: 4, arbitrary: fc.record({ do: just('cancel'), slot, requests: some(8), by }) },
   { weight: 3, arbitrary: fc.record({ do: just('tick'), slot, overAll: fc.boolean(), waiting: mostly }) },
   { weight: 1, arbitrary: fc.record({ do: just('heartbeat'), slot }) },
   { weight: 1, arbitrary: fc.record({ do: just('settle'), slot }) },
   { weight: 2, arbitrary: fc.record({ do: just('expire'), slot }) },
   { weight: 1, arbitrary: fc.record({ do: just('close'), slot }) },
   { weight: 1, arbitrary: fc.record({ do: just('raise'), slot, stale: rarely }) },
-  { weight: 3, arbitrary: fc.record({ do: just('pin'), guard, grant: fc.nat(3) }) },
-  { weight: 2, arbitrary: fc.record({ do: just('unpin'), guard, commit: fc.boolean() }) },
+  { weight: 4, arbitrary: fc.record({ do: just('pin'), guard, grant: fc.nat(3) }) },
+  { weight: 3, arbitrary: fc.record({ do: just('unpin'), guard, commit: fc.boolean() }) },
 )
 
 export const commands: fc.Arbitrary<Command[]> = fc.array(command, {

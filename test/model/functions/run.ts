@@ -70,7 +70,7 @@ export class Run {
         return
       }
       case 'release': {
-        const grants = pick(this.#granted, command.grants)
+        const grants = pick(this.#grants(), command.grants)
         const [first] = grants
         if (!first) return
         const by = command.by === 'owner' ? first.session : session
@@ -126,7 +126,7 @@ export class Run {
         return await this.#compare([], [])
       }
       case 'pin': {
-        const [grant] = pick(this.#granted, [command.grant])
+        const [grant] = pick(this.#grants(), [command.grant])
         if (!grant || model.guards.has(command.guard)) return
         const current = this.#tokens.get(grant.key) === grant.token
         const pinned = model.pin(command.guard, grant.key, current)
@@ -156,6 +156,12 @@ export class Run {
   async #acquire(session: string, generation: number, wants: readonly Want[]): Promise<void> {
     const rows = await this.#database.acquire(session, generation, wants)
     await this.#compare(rows, this.#model.acquire(session, generation, wants))
+  }
+
+  /** Those that stand, then those that have been. */
+  #grants(): Granted[] {
+    const stands = ({ key, token }: Granted) => this.#tokens.get(key) === token
+    return [...this.#granted.filter(stands), ...this.#granted.filter(grant => !stands(grant))]
   }
 
   #waiting(session: string): Asked[] {

@@ -152,7 +152,7 @@ export class Actor {
   /** Stores the death of an expired session, in the transaction that is open: the first half of what a tick does. */
   async bury(session: string): Promise<void> {
     await this.sql('set local search_path = $schema')
-    await this.sql('select bury($1)', [session])
+    await this.sql('select bury($1, clock_timestamp())', [session])
   }
 
   /** Pins a grant to the transaction that is open. */
