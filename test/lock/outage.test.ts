@@ -49,6 +49,19 @@ test('who asks while it is away is granted when it is back', async () => {
   expect((await trying)?.state).toBe('held')
 })
 
+test('who asks while it is away for longer than the ttl is told why', async () => {
+  const brief = new Fencepost({ connectionString: proxy.url(db.url), schema: db.schema, ttl: '1s' })
+  await brief.withLock('warm', () => {})
+  await goAway()
+  await expect(brief.acquire('k')).rejects.toMatchObject({ code: 'unreachable', cause: expect.anything() })
+  await brief.close()
+  // Its session could not be closed: it expires, and somebody's tick clears it away.
+  await until(async () => {
+    await db.query(`select from ${schema}.tick(gen_random_uuid())`)
+    return (await db.query(`select from ${schema}.sessions where ttl = '1s'`)).length === 0
+  })
+})
+
 test('who waits keeps the place, who holds keeps the lock, and what was given back is free', async () => {
   const [held, given] = await Promise.all([client.acquire('held'), client.acquire('given')])
   const theirs = await other.acquire('k')

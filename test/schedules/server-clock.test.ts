@@ -69,6 +69,12 @@ describe.each([
     expect(await alive(holder)).toBe(doubtful)
   })
 
+  test(`an acquire that comes late by that clock is ${doubtful ? 'granted' : 'refused'}`, async () => {
+    const { holder } = await cast()
+    const { outcome } = await holder.acquire(stage.key(), { wait: false, seen: await seenWith(step) })
+    expect(outcome).toBe(doubtful ? 'granted' : 'dead')
+  })
+
   test(`a heartbeat that comes late by that clock is ${doubtful ? 'renewed' : 'refused'}`, async () => {
     const { holder } = await cast()
     expect((await holder.heartbeat(await seenWith(step))).renewed).toBe(doubtful)
