@@ -85,12 +85,13 @@ export class Listener {
       found = await this.#sendProbe(connection)
     }
     if (this.#stopped || !connection.isOpen) return
+    // First, so that a lane that is opened meanwhile claims its settings by itself.
+    this.#state = found === 'heard' ? 'listening' : 'polling'
     try {
       if (found === 'heard') await this.#events.direct(connection)
     } catch {
       return
     }
-    this.#state = found === 'heard' ? 'listening' : 'polling'
     if (found !== 'heard') this.#events.polling()
     // Read again after every LISTEN: what was said before it was said to nobody.
     this.#events.hinted(null)

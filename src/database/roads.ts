@@ -79,7 +79,8 @@ export class Roads {
       polling,
       direct: async connection => {
         await connection.claim(callTimeout)
-        if (sameWay) for (const lane of others) await lane.connection?.claim(callTimeout)
+        // A lane whose claim fails has ended its connection, and the next one claims when it is opened.
+        if (sameWay) for (const lane of others) await lane.connection?.claim(callTimeout).catch(() => {})
       },
     })
     beat.onOpen = connection => listener.attach(connection)
