@@ -41,8 +41,7 @@ export type Script = Generator<Call, void, Reply>
 /** `S1` is session 1, `r12` the second request of session 1. */
 export const sessionId = (name: string): string =>
   `00000000-0000-0000-0000-${name.slice(1).padStart(12, '0')}`
-const requestId = (name: string): string =>
-  `10000000-0000-0000-0000-${name.slice(1).padStart(12, '0')}`
+const requestId = (name: string): string => `10000000-0000-0000-0000-${name.slice(1).padStart(12, '0')}`
 export const janitor = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
 
 /** The short name of a session or request. */

@@ -90,6 +90,7 @@ export class Clients {
       else client.over = true
     }
     if (call.function === 'close_session') client.over = true
+    if (!['release', 'cancel', 'close_session'].includes(call.function)) return
     for (const request of this.#of(call.session)) {
       const named = call.places.some(place => place.request === request.id || place.token === request.token)
       // It has to be sent once more.

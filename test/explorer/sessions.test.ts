@@ -1,9 +1,8 @@
-import { batches } from './programs/batches.ts'
 import { sessions } from './programs/sessions.ts'
 import { explorations } from './suite.ts'
 
 explorations({
-  programs: [...sessions, ...batches],
+  programs: sessions,
   functions: [
     'tick',
     'look',
@@ -13,8 +12,8 @@ explorations({
     'heartbeat',
     'is_alive',
     'bury',
+    'expires_in',
     'hand_over',
-    'release',
   ],
   // Only where a standby is waited for: synchronous.test.ts.
   unreached: ['look: ours', 'look: own row found', 'look: update locks'],

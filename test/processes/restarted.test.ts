@@ -90,7 +90,7 @@ test.each(['fast', 'immediate'] as const)(
     await server().stop(mode)
     const aborted = await holder.message('aborted')
     expect(aborted).toMatchObject({ id: held.id, state: 'lost', reason: 'unreachable' })
-    expect((aborted.at as number) - stopped).toBeLessThan(1_500 + 300)
+    expect((aborted.at as number) - stopped).toBeLessThan(1_500 + 1_000)
     const refused = await waiter.answer(waiting)
     expect(refused).toMatchObject({ name: 'refused', code: 'lost', reason: 'unreachable' })
     expect(await holder.release(held.id)).toBe('unreachable')

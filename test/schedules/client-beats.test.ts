@@ -118,6 +118,20 @@ test('one failed heartbeat is no loss: degraded, tried again, held again, and re
   await (await next.promise).release()
 })
 
+test('after a long wait a lock has what its session has left: two thirds of the ttl, less a heartbeat’s way', async () => {
+  const holder = await stage.actor('holder')
+  const { token } = await holder.acquire(key)
+  const fp = clients.direct({ ttl })
+  const waiting = watched(fp.acquire(key))
+  await until(async () => (await stage.line(key)).length === 1)
+  const began = performance.now()
+  await until(() => performance.now() - began > 2 * ttl)
+  await holder.release(key, token)
+  const lock = await waiting.promise
+  expect(lock.remaining).toBeGreaterThan((2 / 3) * ttl - 200 - 250)
+  expect(lock.remaining).toBeLessThanOrEqual(ttl - 200)
+})
+
 test('after a loss the same client takes and keeps locks', async () => {
   const { fp, proxy } = await clients.proxied({ ttl })
   const lost = await fp.acquire(key)

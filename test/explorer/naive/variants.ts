@@ -59,10 +59,10 @@ const fourGuards: Program = {
   quiet: ['sessions'],
   before: held,
   actors: [
-    { name: 'the guard', script: () => inTurn(guard(token('k', 101), 'repeatable read')) },
     { name: 'B', script: () => inTurn(acquire('S2', [at('k', 'r21')])), whole: true },
     { name: 'A', script: () => letGo('S1', token('k', 101)) },
     { name: 'another guard', script: () => inTurn(guard(token('k', 101))), whole: true },
+    { name: 'the guard', script: () => inTurn(guard(token('k', 101), 'repeatable read')) },
   ],
 }
 

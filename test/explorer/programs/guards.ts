@@ -24,7 +24,6 @@ export const guards: readonly Program[] = [
   {
     name: 'a guard meets a release that nobody waits for, and a newcomer',
     sessions: { S1: 60, S2: 60 },
-    key: 'k',
     quiet: ['sessions'],
     before: held,
     actors: [
@@ -75,7 +74,7 @@ export const guards: readonly Program[] = [
     clock: [2],
     before: [...held, 9],
     actors: [
-      { name: 'the guard', script: pin },
+      { name: 'the guard', script: pin, whole: true },
       { name: 'A', script: () => inTurn(heartbeat('S1')) },
       { name: 'B', script: () => inTurn(acquire('S2', [at('k', 'r21')])) },
     ],

@@ -110,7 +110,6 @@ export const lines: readonly Program[] = [
   {
     name: 'a holder asks again for what it has, and lets go, while another comes',
     sessions,
-    key: 'k',
     quiet: ['sessions'],
     before: held,
     actors: [

@@ -39,7 +39,7 @@ export const synchronous: readonly Program[] = [
     actors: [
       { name: 'A', script: () => letGo('S1', token('a', 101)) },
       { name: 'B', script: () => inTurn(tick('S2', at('a', 'r21'), at('b', 'r22'))) },
-      { name: 'C', script: () => inTurn(acquire('S4', [at('a', 'r41'), at('b', 'r42')])) },
+      { name: 'C', script: () => inTurn(acquire('S4', [at('a', 'r41'), at('b', 'r42')])), whole: true },
     ],
   },
 ]
