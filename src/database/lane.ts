@@ -3,6 +3,9 @@ import type { Connection, Row, Statement } from './connection.ts'
 import { withDeadline } from './deadline.ts'
 import { BrokenConnection } from './failure.ts'
 
+/** Milliseconds. */
+const closePatience = 1_000
+
 /** Opens a connection. @throws BrokenConnection, NotMigratedError, ServerTooOldError */
 export type Connect = (timeout: number) => Promise<Connection>
 
@@ -71,7 +74,8 @@ export class Lane implements Wire {
 
   async close(): Promise<void> {
     this.#closed = true
-    await this.#opening?.catch(() => {})
+    // What is being opened ends itself when it comes to that; a server that says nothing is not waited for.
+    if (this.#opening !== undefined) await withDeadline(this.#opening, closePatience).catch(() => {})
     await this.#connection?.end()
   }
 
@@ -89,6 +93,7 @@ export class Lane implements Wire {
       this.onBroken(cause)
     }
     await this.onOpen(connection)
+    if (this.#closed) connection.destroy(new Error('the client is closed'))
     return connection
   }
 }

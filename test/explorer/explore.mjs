@@ -5,7 +5,7 @@ const usage = `npm run explore -- [--depth N] [--kills N] [PROGRAM]
 
 Tries every interleaving of the programs whose names contain PROGRAM, or of all.
   --depth N   how often an actor that could go on is left standing for another (default 2)
-  --kills N   how many backends are terminated in one schedule, at the end of a function (default 0)`
+  --kills N   how many backends are terminated in one schedule, at any gate or about a commit (default 0)`
 
 const { values, positionals } = parseArgs({
   options: {

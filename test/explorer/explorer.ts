@@ -5,6 +5,31 @@ import { type Program, quietTables } from './program.ts'
 import { type Found, type SearchOptions, search } from './search.ts'
 import { Stage } from './stage.ts'
 
+// THE EXPLORER steps two or three connections through the SQL functions in every order, and asks after each commit
+// whether the promises still hold. The idea is that of PostgreSQL's isolationtester; the orders are not written down
+// here but enumerated.
+//
+//   rest --begin--> (gate --pass-->)* returned --commit--> rest          an actor, with one call after the other
+//                    any move may end in: blocked --who has the row ends--> gate or returned
+//                    returned --its backend is terminated--> recovery, or a crashed process
+//
+// A gate stands before each statement of the functions that touches what others may change, and inside of those that
+// look for a row and then lock it (instrument/). Only one backend moves at a time; who waits for a row, and for whom,
+// the server is asked. The clock of the functions is one that the explorer moves, at any moment (Program.clock).
+//
+// The server's state cannot be put back to the middle of a transaction: each schedule runs from the beginning, along
+// the prefix that led to its last untried choice, and on from there (search.ts). It is left as soon as it has come to a
+// state that was gone on from before; states are compared by their histories, up to the order of steps that touch
+// different things (trace.ts). What is left out so makes no difference: reduction.test.ts tries both ways.
+// `depth` bounds how often an actor that could go on is left standing for another.
+//
+// record.ts has the promises: one holder, rising tokens, the line kept in order, no ticket without a contended row, no
+// ghost of a request given up, no grant beside a pin, no stale guard, nobody who believes what is not so (clients.ts),
+// no deadlock, no other error; and after each schedule time passes, and nobody may be forgotten and nothing left over.
+// naive/ has protocols that break them, and are found out.
+//
+// Not here: crashes of the server, commits that are lost, several databases, the client's own code.
+
 /** The protocol in one database, made ready to be stepped through; with edits, a variant of it. */
 export class Explorer {
   readonly protocol: Instrumented

@@ -78,6 +78,7 @@ const atStatements: SearchOptions & { what: string } = {
   what: `between and inside of statements, ${depth} deep, ${kills} backends terminated`,
   depth,
   kills,
+  killsInside: true,
 }
 
 function account(found: readonly Found[]): string {

@@ -9,6 +9,7 @@ import {
   type InnerPoint,
   inert,
   innerPoints,
+  premises,
   required,
   settled,
   withOwnRow,
@@ -58,6 +59,10 @@ export async function instrument(control: Client, edits: readonly Edit[] = []): 
   for (const edit of edits) {
     const source = find(sources, edit.function)
     source.body = replaceOnce(source.body, pattern(edit.from), edit.to, `the edit of ${edit.function}`)
+  }
+  for (const premise of edits.length > 0 ? [] : premises) {
+    if (!pattern(premise.in).test(find(sources, premise.function).body))
+      throw new Error(`explorer: ${premise.function}: no longer in the text: ${premise.in}`)
   }
   const edited = new Set(edits.map(edit => edit.function))
   const gates = new Gates(sources, edited)
@@ -128,10 +133,7 @@ class Gates {
     let body = ''
     let done = 0
     for (const { at, text } of statementsOf(inner)) {
-      const whole = union(
-        footprintOf(text),
-        ...this.#calls(text, inert).map(name => footprintOf(find(this.#sources, name).body)),
-      )
+      const whole = union(footprintOf(text), ...this.#calls(text, inert).map(name => this.reach(name)))
       if (!matters(whole)) continue
       const inside = [...text.matchAll(/explorer\.(?:gate|drawn)\((\d+)/g)].map(match => Number(match[1]))
       for (const id of inside) this.#set(id, { ...whole, draws: false })

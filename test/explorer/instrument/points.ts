@@ -101,6 +101,16 @@ export const withOwnRow: readonly string[] = [
   'close_session: select * into held',
 ]
 
+/** What that rests on. */
+export const premises: readonly { readonly function: string; readonly in: string }[] = [
+  { function: 'lock_rows', in: 'order by l.key for no key update' },
+  { function: 'enqueue', in: 'locked := lock_rows(' },
+  { function: 'cancel', in: 'locked := lock_rows(cancel.keys)' },
+  { function: 'tick', in: 'in array lock_rows(places)' },
+  { function: 'close_session', in: 'in array lock_rows(' },
+  { function: 'take', in: 'for update skip locked; if found then return hand_over' },
+]
+
 /** Points without which the explorer would be blind to the known races: `function: first words of the statement`. */
 export const required: readonly string[] = [
   'acquire: drawn := pg_sequence_last_value',

@@ -4,7 +4,6 @@ import type { Program } from '../program.ts'
 /** The protocol with one protection planted out, and where the explorer must notice that. */
 export interface Variant {
   readonly name: string
-  /** What is gone, and the trap that it leads into. */
   readonly edits: readonly Edit[]
   /** Run after the functions have been replaced. */
   readonly ddl?: string

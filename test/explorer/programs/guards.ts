@@ -75,7 +75,7 @@ export const guards: readonly Program[] = [
     before: [...held, 9],
     actors: [
       { name: 'the guard', script: pin, whole: true },
-      { name: 'A', script: () => inTurn(heartbeat('S1')) },
+      { name: 'A', script: () => inTurn(heartbeat('S1')), whole: true },
       { name: 'B', script: () => inTurn(acquire('S2', [at('k', 'r21')])) },
     ],
   },

@@ -80,7 +80,7 @@ export const sessions: readonly Program[] = [
     actors: [
       { name: 'A', script: () => letGo('S1', token('k', 101)) },
       { name: 'B', script: () => inTurn(closeSession('S2')) },
-      { name: 'C', script: () => inTurn(acquire('S3', [at('k', 'r31')])) },
+      { name: 'C', script: () => inTurn(acquire('S3', [at('k', 'r31')])), whole: true },
     ],
   },
   {
@@ -157,7 +157,7 @@ export const sessions: readonly Program[] = [
     actors: [
       { name: 'A', script: () => letGo('S1', token('k', 101)) },
       { name: 'B', script: () => inTurn(raiseGeneration('S2', 1)), killed: false },
-      { name: 'C', script: () => inTurn(acquire('S3', [at('k', 'r31')])) },
+      { name: 'C', script: () => inTurn(acquire('S3', [at('k', 'r31')])), whole: true },
     ],
   },
 ]

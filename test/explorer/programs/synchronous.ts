@@ -37,9 +37,9 @@ export const synchronous: readonly Program[] = [
       11,
     ],
     actors: [
-      { name: 'A', script: () => letGo('S1', token('a', 101)) },
+      { name: 'A', script: () => letGo('S1', token('a', 101)), whole: true },
       { name: 'B', script: () => inTurn(tick('S2', at('a', 'r21'), at('b', 'r22'))) },
-      { name: 'C', script: () => inTurn(acquire('S4', [at('a', 'r41'), at('b', 'r42')])), whole: true },
+      { name: 'C', script: () => inTurn(acquire('S4', [at('a', 'r41'), at('b', 'r42')])) },
     ],
   },
 ]

@@ -1,0 +1,105 @@
+import { acquire, at, release, token } from '../calls.ts'
+import { inTurn, letGo } from '../programs/scripts.ts'
+import { cancels, headDies, ownSession, queued, sessions, twoKeys } from './programs.ts'
+import type { Variant } from './variant.ts'
+
+/** The protocol with one more of its rules taken out. */
+export const weakened: readonly Variant[] = [
+  {
+    name: 'cancel that skips a ticket which is locked',
+    edits: [
+      { function: 'cancel', from: 'locked := lock_rows(cancel.keys);', to: "locked := '{}';" },
+      {
+        function: 'cancel',
+        from: 'delete from waiters w where w.request = want.request and w.key = want.key and w.session = cancel.session;',
+        to: `delete from waiters w where w.ticket = (
+               select x.ticket from waiters x where x.request = want.request and x.key = want.key for update skip locked);`,
+      },
+    ],
+    program: cancels,
+    depth: 1,
+    finds: /r21, a request that it has given up: a ghost|r21, which it has given up/,
+  },
+  {
+    name: 'hand-over to a ticket that was cancelled just now',
+    edits: [
+      { function: 'cancel', from: 'locked := lock_rows(cancel.keys);', to: "locked := '{}';" },
+      {
+        function: 'hand_over',
+        from: 'delete from waiters w where w.ticket = head.ticket;\n    continue when not found;',
+        to: 'delete from waiters w where w.ticket = head.ticket;',
+      },
+    ],
+    program: cancels,
+    depth: 1,
+    finds: /S2 holds k by r21, a request that it has given up: a ghost/,
+  },
+  {
+    name: 'an acquire that does not lock its own session',
+    edits: [{ function: 'acquire', from: 'for key share of s;', to: ';' }],
+    program: ownSession,
+    depth: 1,
+    finds: /k was granted to S1, whose death is stored/,
+  },
+  {
+    name: "a hand-over that does not lock the head's session",
+    edits: [{ function: 'hand_over', from: 'for key share skip locked;', to: ';' }],
+    program: headDies,
+    depth: 1,
+    finds: /k was granted to S2, whose death is stored/,
+  },
+  {
+    name: 'a release that waits for one key while it holds another',
+    edits: [{ function: 'release', from: "if gone = '{}' then\n    locked", to: 'if true then\n    locked' }],
+    program: twoKeys,
+    depth: 1,
+    finds: /40P01/,
+  },
+  {
+    name: 'an insert tried again in the same transaction',
+    edits: [
+      {
+        function: 'enqueue',
+        from: "if not found then result.outcome := 'again';",
+        to: `if not found then
+               insert into locks (key, session, request, token) values (want.key, enqueue.session, want.request, nextval('fencing'))
+                 on conflict do nothing;
+               result.outcome := case when found then 'granted' else 'again' end;
+               result.token := (select l.token from locks l where l.request = want.request);`,
+      },
+    ],
+    program: {
+      ...twoKeys,
+      name: 'two take keys that are let go meanwhile',
+      actors: [
+        { name: 'A', script: () => letGo('S1', token('a', 101)) },
+        { name: 'B', script: () => inTurn(acquire('S2', [at('a', 'r21'), at('c', 'r22')])) },
+        { name: 'C', script: () => inTurn(acquire('S3', [at('a', 'r31'), at('c', 'r32')])) },
+      ],
+    },
+    depth: 1,
+    finds: /40P01/,
+  },
+  {
+    name: 'a release that compares no token',
+    edits: [
+      {
+        function: 'release',
+        from: 'l.key = pair.key and l.token = pair.token and l.session = release.session',
+        to: 'l.key = pair.key',
+      },
+    ],
+    program: {
+      name: 'a holder lets go twice while another waits',
+      sessions,
+      quiet: ['sessions'],
+      before: queued,
+      actors: [
+        { name: 'A', script: () => inTurn(release('S1', token('k', 101))) },
+        { name: 'A again', script: () => inTurn(release('S1', token('k', 101))) },
+      ],
+    },
+    depth: 1,
+    finds: /k was taken from S2, who is alive and has not let go/,
+  },
+]
