@@ -91,6 +91,7 @@ export class Fencepost implements AsyncDisposable {
       () => roads.isListening,
       () => this.#desk.asker,
       () => this.#sessions.all(),
+      session => this.#line.queuedOf(session).length > 0,
     )
     this.#guards = new Guards({
       schema,

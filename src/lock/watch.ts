@@ -14,14 +14,22 @@ export class Watch {
   readonly #isListening: () => boolean
   readonly #asker: () => Asker
   readonly #sessions: () => Session[]
+  readonly #isWaiting: (session: Session) => boolean
   #timer: NodeJS.Timeout | undefined
   #dueAt = Number.POSITIVE_INFINITY
 
-  constructor(poll: number, isListening: () => boolean, asker: () => Asker, sessions: () => Session[]) {
+  constructor(
+    poll: number,
+    isListening: () => boolean,
+    asker: () => Asker,
+    sessions: () => Session[],
+    isWaiting: (session: Session) => boolean,
+  ) {
     this.#poll = poll
     this.#isListening = isListening
     this.#asker = asker
     this.#sessions = sessions
+    this.#isWaiting = isWaiting
   }
 
   /** Somebody has joined the line. */
@@ -32,6 +40,10 @@ export class Watch {
 
   /** A look is over; `answers` are what it brought. */
   looked(session: Session, answers: readonly Answer[]): void {
+    if (!this.#isWaiting(session)) {
+      session.lookAt = Number.POSITIVE_INFINITY
+      return
+    }
     const waiting = answers.filter(answer => answer.outcome === 'queued')
     if (waiting.length < answers.length) session.pollDelay = shortest
     else session.pollDelay = Math.min(session.pollDelay * 1.5, this.#poll)
