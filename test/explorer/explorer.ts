@@ -52,7 +52,7 @@ export class Explorer {
     const control = new pg.Client({ connectionString: url })
     await control.connect()
     try {
-      await control.query(`select set_config('search_path', quote_ident('${schema}') || ', pg_temp', false)`)
+      await control.query(`select set_config('search_path', quote_ident($1) || ', pg_temp', false)`, [schema])
       const protocol = await instrument(control, edits)
       if (ddl) await control.query(ddl)
       return new Explorer(url, schema, protocol)

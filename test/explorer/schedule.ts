@@ -67,6 +67,11 @@ export class Schedule {
     return this.#words.lines
   }
 
+  /** How many backends were terminated so far. */
+  get kills(): number {
+    return this.#kills
+  }
+
   /** Everything that may come next. */
   choices(): Choice[] {
     const choices: Choice[] = []

@@ -28,6 +28,8 @@ export interface Found {
   readonly schedules: number
   /** Of these, the ones that were run to their end. */
   readonly finished: number
+  /** Of these, the ones in which a backend was terminated. */
+  readonly killed: number
   /**
    * Given up, because several backends that wake from one wait never did so in the order in which they once did. The
    * other order is explored where one of them comes later.
@@ -57,7 +59,7 @@ export async function search(
   const ends = new Set<string>()
   const visited = new Set<number>()
   const seen = new Map<string, number>()
-  const tally = { schedules: 0, finished: 0, unreached: 0, steps: 0 }
+  const tally = { schedules: 0, finished: 0, unreached: 0, killed: 0, steps: 0 }
   const started = performance.now()
   const found = () => ({
     program: program.name,
@@ -111,6 +113,7 @@ export async function search(
         if (!first) {
           await schedule.finish()
           tally.finished++
+          if (schedule.kills > 0) tally.killed++
           break
         }
         for (const choice of choices) {

@@ -44,6 +44,8 @@ export function explorations({ programs, functions, unreached = [], edits = [] }
         found.push(one)
         expect(one.violation).toBeUndefined()
         expect(one.finished).toBeGreaterThan(0)
+        const mortal = program.actors.some(({ killed }) => killed !== false)
+        expect(one.killed > 0).toBe(bounds.kills !== 0 && mortal)
       })
     })
 

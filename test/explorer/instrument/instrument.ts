@@ -84,7 +84,7 @@ export async function instrument(control: Client, edits: readonly Edit[] = []): 
 async function read(control: Client): Promise<Source[]> {
   const { rows } = await control.query<Source>(
     `select p.proname as name, pg_get_functiondef(p.oid) as definition, p.prosrc as body
-       from pg_proc p where p.pronamespace = current_schema()::regnamespace and p.prokind = 'f' order by p.proname`,
+       from pg_proc p where p.pronamespace = quote_ident(current_schema())::regnamespace and p.prokind = 'f' order by p.proname`,
   )
   return rows
 }
