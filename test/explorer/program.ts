@@ -1,4 +1,5 @@
 import type { Call, Script } from './calls.ts'
+import type { State } from './state.ts'
 
 /** Two or three connections with something to do, and the state in which they begin. */
 export interface Program {
@@ -35,4 +36,12 @@ interface Actor {
 /** Tables that nobody changes while the program runs, so that looking at them is no event. */
 export function quietTables(program: Program): string[] {
   return [...(program.incarnations ? [] : ['cluster', 'canary']), 'fences', ...(program.quiet ?? [])]
+}
+
+/** @throws Error where something changed that the program says does not: what was left out then is in doubt. */
+export function checkQuiet(program: Program, before: State, now: State): void {
+  if (!program.incarnations && before.base !== now.base) throw new Error('explorer: a new incarnation began')
+  if (!program.quiet?.includes('sessions')) return
+  const same = JSON.stringify(before.sessions) === JSON.stringify(now.sessions)
+  if (!same) throw new Error(`explorer: ${program.name}: sessions is called quiet, and changes`)
 }

@@ -3,7 +3,7 @@ import { inCycle } from './deadlock.ts'
 import { Effects } from './effects.ts'
 import { nothing, union } from './instrument/footprint.ts'
 import type { Instrumented } from './instrument/instrument.ts'
-import type { Program } from './program.ts'
+import { checkQuiet, type Program } from './program.ts'
 import type { Record } from './record.ts'
 import { isNoticed, type Role, start } from './role.ts'
 import type { Stage } from './stage.ts'
@@ -292,11 +292,4 @@ export class Schedule {
     if (!role) throw new Error(`explorer: no actor ${actor}`)
     return role
   }
-}
-
-function checkQuiet(program: Program, before: State, now: State): void {
-  if (!program.incarnations && before.base !== now.base) throw new Error('explorer: a new incarnation began')
-  if (!program.quiet?.includes('sessions')) return
-  const same = JSON.stringify(before.sessions) === JSON.stringify(now.sessions)
-  if (!same) throw new Error(`explorer: ${program.name}: sessions is called quiet, and changes`)
 }
