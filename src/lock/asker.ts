@@ -12,7 +12,8 @@ import { Lock } from './lock.ts'
 import type { Request } from './request.ts'
 import { Worker } from './worker.ts'
 
-const batchSize = 1_000
+/** Larger ones save little, and leave the other lane and this process with nothing to do meanwhile: 250 took 45 k/s to 58 k/s. */
+const batchSize = 250
 
 export class Asker {
   readonly #desk: Desk
@@ -39,6 +40,10 @@ export class Asker {
     if (keys === null) this.#looks.set(session, null)
     else if (known !== null) this.#looks.set(session, new Set([...(known ?? []), ...keys]))
     this.#worker.wake()
+  }
+
+  get isIdle(): boolean {
+    return !this.#worker.isRunning
   }
 
   idle(): Promise<void> {

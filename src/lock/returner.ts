@@ -11,7 +11,10 @@ import type { Desk } from './desk.ts'
 import type { Request } from './request.ts'
 import { Worker } from './worker.ts'
 
-const batchSize = 1_000
+/** As the asker's. */
+const batchSize = 250
+/** Fewer than this are not worth a second call. */
+const worthHalving = 16
 /** Bytes: what PostgreSQL allows in a notification, less some room. */
 const longestPayload = 7_500
 /** How long, in milliseconds, `release` waits for an answer before it leaves the rest to the background. */
@@ -143,7 +146,7 @@ export class Returner {
     } else if (session.isOver) {
       this.#forget(session, debts)
     } else if (debts.grants.length > 0) {
-      const grants = debts.grants.slice(0, batchSize)
+      const grants = debts.grants.slice(0, this.#shareOf(debts.grants.length))
       const answers = await calls.release(wire, callTimeout, session.id, grants, knowledge.witness())
       debts.grants.splice(0, grants.length)
       const again = new Set(answers.filter(({ outcome }) => outcome === 'again').map(({ token }) => token))
@@ -167,6 +170,15 @@ export class Returner {
       debts.settles = false
       await this.#settle(session)
     }
+  }
+
+  /**
+   * While nobody asks, only half: callers that go round and round would else all ask and all give back in step, with one
+   * of the two lanes idle (64 callers: 30 k/s instead of 36 k/s). It costs no flush, for these commits are asynchronous.
+   */
+  #shareOf(count: number): number {
+    const halved = count > worthHalving && this.#desk.asker.isIdle
+    return Math.min(halved ? Math.ceil(count / 2) : count, batchSize)
   }
 
   #done(session: Session, grant: Grant): void {

@@ -9,6 +9,10 @@ export class Worker {
     this.#step = step
   }
 
+  get isRunning(): boolean {
+    return this.#isRunning
+  }
+
   /** The first batch is what this turn of the event loop brings: a tick runs when all promises have had their say. */
   wake(): void {
     if (this.#isRunning) return
