@@ -16,7 +16,6 @@ create function acquire(session uuid, generation bigint, keys text[], requests u
 declare
   base    bigint;
   drawn   bigint;
-  places  tid[];
   granted uuid[];
   tokens  bigint[];
   result  answer;
@@ -53,7 +52,7 @@ begin
     insert into locks as l (key, session, request, token, label, metadata)
       values (keys[1], acquire.session, requests[1], base + nextval('fencing'), acquire.labels[1], acquire.metadata[1])
       on conflict (key) do nothing
-      returning array[l.ctid], array[l.request], array[l.token] into places, granted, tokens;
+      returning array[l.request], array[l.token] into granted, tokens;
   else
     with inserted as (
       insert into locks as l (key, session, request, token, label, metadata)
@@ -61,14 +60,14 @@ begin
         from unnest(acquire.keys, acquire.requests, acquire.labels, acquire.metadata) with ordinality u(key, request, label, metadata, i)
        order by u.key, u.i
       on conflict (key) do nothing
-      returning l.ctid as place, l.request, l.token)
-    select array_agg(i.place), array_agg(i.request), array_agg(i.token) into places, granted, tokens from inserted i;
+      returning l.request, l.token)
+    select array_agg(i.request), array_agg(i.token) into granted, tokens from inserted i;
   end if;
   if granted is not null then
     if pg_sequence_last_value('fencing') - drawn is distinct from cardinality(keys)
        or base <> (select c.base from cluster c) then
       with numbered as (
-        update locks l set token = (select c.base from cluster c) + nextval('fencing') where l.ctid = any (places)
+        update locks l set token = (select c.base from cluster c) + nextval('fencing') where l.key = any (acquire.keys) and l.request = any (granted)
         returning l.request, l.token)
       select array_agg(n.request), array_agg(n.token) into granted, tokens from numbered n;
     end if;

@@ -7,14 +7,14 @@ let timer: NodeJS.Timeout | undefined
 
 export function keepAlive(): void {
   waiting += 1
+  if (waiting > 1) return
   timer ??= setInterval(() => {}, 2 ** 30)
+  timer.ref()
 }
 
 export function letGo(): void {
   waiting -= 1
-  if (waiting > 0) return
-  clearInterval(timer)
-  timer = undefined
+  if (waiting === 0) timer?.unref()
 }
 
 /** Keeps the process alive until the promise is settled. */

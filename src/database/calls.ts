@@ -1,6 +1,8 @@
+import { type Argument, listOf, metadataOf, seenBy, textsOf } from './arguments.ts'
 import type { Row, Statement } from './connection.ts'
 import type { Wire } from './lane.ts'
 import { quoteIdentifier } from './migrations/quote.ts'
+import { butReleased, packed, plain, type Shape } from './shapes.ts'
 
 /** What a client has seen: it comes with every call (SQL type `witness`). */
 export interface Witness {
@@ -47,8 +49,8 @@ export interface Asked {
   readonly metadata: string | undefined
 }
 
-/** An argument's name, its value as a parameter, and how `invoke` gets it as JSON, where that differs. */
-type Argument = readonly [name: string, value: unknown, json?: () => unknown]
+/** Fewer grants than this cost less as rows than what puts them into one. */
+const worthPacking = 8
 
 /**
  * The SQL functions, each as a typed function over a wire. On a connection of our own a function is called as such;
@@ -145,24 +147,35 @@ export class Calls {
     asked: readonly Asked[],
     seen: Witness,
   ): Promise<Answer[]> {
-    return await this.#answers(wire, timeout, 'acquire', [
-      ['session', session.id],
-      ['generation', session.generation],
-      ['keys', asked.map(one => one.key)],
-      listOf(
-        'requests',
-        asked.map(one => one.id),
-      ),
-      ['wait', asked.every(one => one.waits) ? undefined : asked.map(one => one.waits)],
+    const shape = asked.length < worthPacking ? plain : packed
+    return await this.#answers(
+      wire,
+      timeout,
+      'acquire',
       [
-        'labels',
-        asked.some(one => one.label !== undefined) ? asked.map(one => one.label ?? null) : undefined,
+        ['session', session.id],
+        ['generation', session.generation],
+        textsOf(
+          'keys',
+          asked.map(one => one.key),
+        ),
+        listOf(
+          'requests',
+          asked.map(one => one.id),
+        ),
+        ['wait', asked.every(one => one.waits) ? undefined : asked.map(one => one.waits)],
+        [
+          'labels',
+          asked.some(one => one.label !== undefined) ? asked.map(one => one.label ?? null) : undefined,
+        ],
+        metadataOf(asked),
+        seenBy(seen),
       ],
-      metadataOf(asked),
-      seenBy(seen),
-    ])
+      shape,
+    )
   }
 
+  /** What is not in the answer was released, as a rule. */
   async release(
     wire: Wire,
     timeout: number,
@@ -170,16 +183,25 @@ export class Calls {
     grants: readonly { key: string; token: string }[],
     seen: Witness,
   ): Promise<Answer[]> {
-    return await this.#answers(wire, timeout, 'release', [
-      ['session', session],
-      ['keys', grants.map(grant => grant.key)],
-      listOf(
-        'tokens',
-        grants.map(grant => grant.token),
-      ),
-      ['durable', false],
-      seenBy(seen),
-    ])
+    return await this.#answers(
+      wire,
+      timeout,
+      'release',
+      [
+        ['session', session],
+        textsOf(
+          'keys',
+          grants.map(grant => grant.key),
+        ),
+        listOf(
+          'tokens',
+          grants.map(grant => grant.token),
+        ),
+        ['durable', false],
+        seenBy(seen),
+      ],
+      butReleased,
+    )
   }
 
   async cancel(
@@ -191,7 +213,10 @@ export class Calls {
   ): Promise<Answer[]> {
     return await this.#answers(wire, timeout, 'cancel', [
       ['session', session],
-      ['keys', requests.map(request => request.key)],
+      textsOf(
+        'keys',
+        requests.map(request => request.key),
+      ),
       listOf(
         'requests',
         requests.map(request => request.id),
@@ -210,7 +235,10 @@ export class Calls {
   ): Promise<Answer[]> {
     return await this.#answers(wire, timeout, 'tick', [
       ['session', session],
-      ['keys', requests.map(request => request.key)],
+      textsOf(
+        'keys',
+        requests.map(request => request.key),
+      ),
       listOf(
         'requests',
         requests.map(request => request.id),
@@ -239,8 +267,14 @@ export class Calls {
     )
   }
 
-  async #answers(wire: Wire, timeout: number, name: string, args: readonly Argument[]): Promise<Answer[]> {
-    const rows = await this.#call(wire, timeout, name, args)
+  async #answers(
+    wire: Wire,
+    timeout: number,
+    name: string,
+    args: readonly Argument[],
+    shape = plain,
+  ): Promise<Answer[]> {
+    const rows = await this.#call(wire, timeout, name, args, shape)
     return rows.map(([request, outcome, token, key, channel, expiresIn]) => ({
       request: request ?? null,
       outcome: outcome as string,
@@ -251,23 +285,29 @@ export class Calls {
     }))
   }
 
-  async #call(wire: Wire, timeout: number, name: string, args: readonly Argument[]): Promise<Row[]> {
+  async #call(
+    wire: Wire,
+    timeout: number,
+    name: string,
+    args: readonly Argument[],
+    shape = plain,
+  ): Promise<Row[]> {
     const given = args.filter(([, value]) => value !== undefined)
     let throughInvoke = false
     const rows = await wire.query(direct => {
       throughInvoke = !direct
-      return direct ? this.#direct(name, given) : this.#invoke(name, given)
+      return direct ? this.#direct(name, given, shape) : this.#invoke(name, given)
     }, timeout)
-    if (!throughInvoke) return rows
+    if (!throughInvoke) return shape.read(rows)
     return (JSON.parse(rows[0]?.[0] ?? 'null') as Row[] | null) ?? []
   }
 
-  #direct(name: string, args: readonly Argument[]): Statement {
+  #direct(name: string, args: readonly Argument[], shape: Shape): Statement {
     const parameters = args.map(([argument], i) => `${argument} => $${i + 1}`)
     return {
-      text: `select * from ${this.#schema}.${name}(${parameters.join(', ')})`,
+      text: shape.text(`${this.#schema}.${name}(${parameters.join(', ')})`),
       values: args.map(([, value]) => value),
-      name: `fencepost_${name}_${args.map(([argument]) => argument[0]).join('')}`,
+      name: `fencepost_${name}${shape.name}_${args.map(([argument]) => argument[0]).join('')}`,
     }
   }
 
@@ -275,23 +315,6 @@ export class Calls {
     const named = Object.fromEntries(args.map(([argument, value, json]) => [argument, json ? json() : value]))
     return { text: `call ${this.#schema}.invoke($1, $2)`, values: [name, JSON.stringify(named)] }
   }
-}
-
-function seenBy({ base, serverTime, elapsed }: Witness): Argument {
-  return serverTime === undefined
-    ? ['seen', `(${base},,)`, () => ({ base })]
-    : ['seen', `(${base},${serverTime},${elapsed})`, () => ({ base, server_time: serverTime, elapsed })]
-}
-
-/** Of values that need no quoting in an array: ids and tokens. */
-function listOf(name: string, values: readonly string[]): Argument {
-  return [name, `{${values.join(',')}}`, () => values]
-}
-
-function metadataOf(asked: readonly Asked[]): Argument {
-  if (asked.every(one => one.metadata === undefined)) return ['metadata', undefined]
-  const texts = asked.map(one => one.metadata ?? null)
-  return ['metadata', texts, () => texts.map(one => (one === null ? null : JSON.parse(one)))]
 }
 
 const text = (value: string | null | undefined): string => String(value)

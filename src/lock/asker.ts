@@ -10,14 +10,14 @@ import type { Session } from '../session/session.ts'
 import type { Desk } from './desk.ts'
 import { Lock } from './lock.ts'
 import type { Request } from './request.ts'
-import { Worker } from './worker.ts'
+import { type Rest, Worker } from './worker.ts'
 
 /** Larger ones save little, and leave the other lane and this process with nothing to do meanwhile: 250 took 45 k/s to 58 k/s. */
 const batchSize = 250
 
 export class Asker {
   readonly #desk: Desk
-  readonly #worker = new Worker(() => this.#step())
+  readonly #worker = new Worker(isRestLeft => this.#step(isRestLeft))
   readonly #backoff = new Backoff(25, 1_000)
   #queue: Request[] = []
   /** Sessions to look after, and at which keys; null: at all. */
@@ -50,9 +50,11 @@ export class Asker {
     return this.#worker.idle()
   }
 
-  #step(): Promise<void> | undefined {
+  #step(isRestLeft: boolean): Promise<Rest | undefined> | undefined {
     const [look] = this.#looks
     if (look && (this.#lastWasAsk || this.#queue.length === 0)) {
+      // Who is in line by the last answer is looked after as well.
+      if (isRestLeft) return undefined
       this.#lastWasAsk = false
       this.#looks.delete(look[0])
       return this.#look(look[0], look[1])
@@ -81,29 +83,32 @@ export class Asker {
     return batch
   }
 
-  async #askFor(batch: Request[]): Promise<void> {
+  async #askFor(batch: Request[]): Promise<Rest | undefined> {
     const { sessions, calls, askWire, callTimeout, knowledge } = this.#desk.options
     const ttl = batch[0]?.details.ttl
-    if (ttl === undefined) return
+    if (ttl === undefined) return undefined
     let session: Session | undefined
     try {
-      session = await sessions.get(ttl)
-      await session.settleGeneration(askWire, callTimeout)
-      if (session.isOver) {
-        const over = session
-        for (const request of batch) this.#askElsewhere(request, over)
-        return
+      session = sessions.current(ttl) ?? (await sessions.open(ttl))
+      if (session.isUnsettled) await session.settleGeneration(askWire, callTimeout)
+      const under = session
+      if (under.isOver) {
+        for (const request of batch) this.#askElsewhere(request, under)
+        return undefined
       }
-      const asked = this.#mark(batch, session)
-      if (asked.length === 0) return
-      const answers = await calls.acquire(askWire, callTimeout, session, asked, knowledge.witness())
+      const asked = this.#mark(batch, under)
+      if (asked.length === 0) return undefined
+      const answers = await calls.acquire(askWire, callTimeout, under, asked, knowledge.witness())
       this.#backoff.reset()
       this.#desk.everReached = true
-      const byId = new Map(asked.map(request => [request.id, request]))
-      for (const answer of answers) this.deliver(answer, session, byId)
+      return () => {
+        const byId = new Map(asked.map(request => [request.id, request]))
+        for (const answer of answers) this.deliver(answer, under, byId)
+      }
     } catch (error) {
       if (session && error instanceof BrokenConnection && error.sent) session.isUnsettled = true
       await this.#failed(batch, error)
+      return undefined
     }
   }
 
@@ -154,7 +159,7 @@ export class Asker {
     if (again.length > 0) await this.#backoff.wait()
   }
 
-  async #look(session: Session, keys: Set<string> | null): Promise<void> {
+  async #look(session: Session, keys: Set<string> | null): Promise<undefined> {
     const { calls, askWire, callTimeout, knowledge, line } = this.#desk.options
     if (session.isOver) return
     const waiting = line.queuedOf(session).filter(request => keys === null || keys.has(request.key))
@@ -176,7 +181,8 @@ export class Asker {
    */
   deliver(answer: Answer, session: Session, asked?: ReadonlyMap<string, Request>): void {
     if (answer.outcome === 'handed') return this.#desk.returner.hint(answer.channel, answer.key)
-    const request = this.#desk.options.line.get(answer.request) ?? asked?.get(answer.request ?? '')
+    if (answer.request === null) return
+    const request = asked?.get(answer.request) ?? this.#desk.options.line.get(answer.request)
     if (!request) return
     request.failingSince = undefined
     request.failure = undefined

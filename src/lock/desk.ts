@@ -22,7 +22,7 @@ export interface DeskOptions {
   readonly poll: number
   readonly channel: string
   readonly line: Line
-  readonly sessions: { get(ttl: number): Promise<Session> }
+  readonly sessions: { current(ttl: number): Session | undefined; open(ttl: number): Promise<Session> }
   readonly guards: TransactionHost
   queued(request: Request, session: Session, expiresIn: number | null): void
   looked(session: Session, answers: readonly Answer[]): void

@@ -5,7 +5,8 @@ import type { Request } from './request.ts'
 
 /** The requests of this client that are not decided yet, whether asked or in line. */
 export class Line {
-  readonly #requests = new Map<string, Request>()
+  readonly #requests = new Set<Request>()
+  readonly #byId = new Map<string, Request>()
   readonly #byKey = new Map<string, number>()
   readonly #queued = new Map<Session, Set<Request>>()
   readonly #maxPending: number
@@ -29,23 +30,20 @@ export class Line {
   }
 
   add(request: Request): void {
-    this.#requests.set(request.id, request)
+    this.#requests.add(request)
     if (this.#maxPendingPerKey !== Number.POSITIVE_INFINITY) {
       this.#byKey.set(request.key, (this.#byKey.get(request.key) ?? 0) + 1)
     }
     keepAlive()
   }
 
-  get(id: string | null): Request | undefined {
-    return id === null ? undefined : this.#requests.get(id)
-  }
-
-  has(id: string): boolean {
-    return this.#requests.has(id)
+  /** One that is in line, at once; one that is still being asked for, by looking through them all: that is rare. */
+  get(id: string): Request | undefined {
+    return this.#byId.get(id) ?? this.all().find(request => request.id === id)
   }
 
   all(): Request[] {
-    return [...this.#requests.values()]
+    return [...this.#requests]
   }
 
   enqueue(request: Request, session: Session): void {
@@ -57,6 +55,7 @@ export class Line {
       this.#queued.set(session, queued)
     }
     queued.add(request)
+    this.#byId.set(request.id, request)
   }
 
   dequeue(request: Request): void {
@@ -77,10 +76,12 @@ export class Line {
 
   remove(request: Request): void {
     this.dequeue(request)
-    if (!this.#requests.delete(request.id)) return
+    if (!this.#requests.delete(request)) return
+    if (this.#byId.size > 0) this.#byId.delete(request.id)
+    letGo()
+    if (this.#byKey.size === 0) return
     const left = (this.#byKey.get(request.key) ?? 0) - 1
     if (left > 0) this.#byKey.set(request.key, left)
     else this.#byKey.delete(request.key)
-    letGo()
   }
 }

@@ -1,9 +1,9 @@
-import { randomUUID } from 'node:crypto'
 import { onAbort } from '../abort.ts'
 import type { Asked } from '../database/calls.ts'
 import { AbortedError, type FencepostError, LockTimeoutError, LostError } from '../errors.ts'
 import type { Session } from '../session/session.ts'
 import type { Lock, LockDetails } from './lock.ts'
+import { nextRequestId } from './request-id.ts'
 
 /** Milliseconds. */
 const patience = 1_000
@@ -34,7 +34,7 @@ export interface RequestOwner {
  *   confirmed that nothing of it is left, or cannot be reached
  */
 export class Request implements Asked {
-  readonly id: string = randomUUID()
+  readonly id: string = nextRequestId()
   readonly details: RequestOptions
   readonly metadata: string | undefined
   readonly promise: Promise<Lock | null>

@@ -9,7 +9,7 @@ import { keepAlive, letGo } from '../keep-alive.ts'
 import type { Session } from '../session/session.ts'
 import type { Desk } from './desk.ts'
 import type { Request } from './request.ts'
-import { Worker } from './worker.ts'
+import { type Rest, Worker } from './worker.ts'
 
 /** As the asker's. */
 const batchSize = 250
@@ -37,7 +37,7 @@ interface Debts {
 
 export class Returner {
   readonly #desk: Desk
-  readonly #worker = new Worker(() => this.#step())
+  readonly #worker = new Worker(isRestLeft => this.#step(isRestLeft))
   readonly #backoff = new Backoff(25, 1_000)
   readonly #debts = new Map<Session, Debts>()
   readonly #hints = new Map<string, Set<string>>()
@@ -107,20 +107,22 @@ export class Returner {
     return debts
   }
 
-  #step(): Promise<void> | undefined {
+  #step(isRestLeft: boolean): Promise<Rest | undefined> | undefined {
     if (this.#hints.size > 0) return this.#notify()
     const [next] = this.#debts
     if (!next) return undefined
     const [session, debts] = next
+    if (isRestLeft && debts.grants.length === 0) return undefined
     // To the end of the round: another session's debts are next.
     this.#debts.delete(session)
     this.#debts.set(session, debts)
     return this.#payOne(session, debts)
   }
 
-  async #payOne(session: Session, debts: Debts): Promise<void> {
+  async #payOne(session: Session, debts: Debts): Promise<Rest | undefined> {
+    let rest: Rest | undefined
     try {
-      await this.#pay(session, debts)
+      rest = await this.#pay(session, debts)
       this.#backoff.reset()
     } catch (error) {
       // An error that the server is sure of would be the same the next time: what it was about ends with the session.
@@ -132,9 +134,10 @@ export class Returner {
     if (session.isOver && !debts.closes) this.#forget(session, debts)
     const { grants, requests, closes, settles } = debts
     if (grants.length === 0 && requests.size === 0 && !closes && !settles) this.#debts.delete(session)
+    return rest
   }
 
-  async #pay(session: Session, debts: Debts): Promise<void> {
+  async #pay(session: Session, debts: Debts): Promise<Rest | undefined> {
     const { calls, returnWire: wire, callTimeout, knowledge } = this.#desk.options
     if (debts.closes) {
       // Its end gives everything back at once. Past its ttl the database has done so by itself.
@@ -150,12 +153,13 @@ export class Returner {
       const answers = await calls.release(wire, callTimeout, session.id, grants, knowledge.witness())
       debts.grants.splice(0, grants.length)
       const again = new Set(answers.filter(({ outcome }) => outcome === 'again').map(({ token }) => token))
-      for (const grant of grants) {
-        if (again.has(grant.token)) debts.grants.push(grant)
-        else this.#done(session, grant)
-      }
+      debts.grants.push(...grants.filter(grant => again.has(grant.token)))
       this.#deliver(answers, session)
+      if (this.#pinned.size > 0) for (const { token } of grants) this.#pinned.delete(token)
       this.#note(answers, session)
+      return () => {
+        for (const grant of grants) if (!again.has(grant.token)) this.#done(session, grant)
+      }
     } else if (debts.requests.size > 0) {
       await session.settleGeneration(wire, callTimeout)
       const requests = [...debts.requests].slice(0, batchSize)
@@ -170,6 +174,7 @@ export class Returner {
       debts.settles = false
       await this.#settle(session)
     }
+    return undefined
   }
 
   /**
@@ -245,12 +250,14 @@ export class Returner {
     const { calls, returnWire, callTimeout, knowledge, line } = this.#desk.options
     const heldBefore = [...session.held]
     const before = new Set([...session.held.keys(), ...session.returning])
-    const asked = new Set(line.all().map(request => request.id))
+    const undecided = () => new Set(line.all().map(request => request.id))
+    const asked = undecided()
     const rows = await calls.settle(returnWire, callTimeout, session.id, knowledge.witness())
     const there = new Set(rows.map(row => row.token))
+    const askedSince = undecided()
     for (const { key, token, request } of rows) {
       const known = before.has(token) || session.held.has(token) || session.returning.has(token)
-      if (!known && !asked.has(request) && !line.has(request)) void this.release(session, key, token)
+      if (!known && !asked.has(request) && !askedSince.has(request)) void this.release(session, key, token)
     }
     for (const [token, holding] of heldBefore) {
       if (there.has(token) || !session.held.delete(token)) continue
@@ -258,7 +265,7 @@ export class Returner {
     }
   }
 
-  async #notify(): Promise<void> {
+  async #notify(): Promise<undefined> {
     const hints = [...this.#hints].map(([channel, keys]) => ({ channel, payload: payloadOf([...keys]) }))
     this.#hints.clear()
     try {

@@ -1,11 +1,14 @@
+/** What is left to do with an answer. It may wait until the next batch is on its way: the server need not wait for us. */
+export type Rest = () => void
+
 /** Runs one job after another as long as there is work: what comes meanwhile gathers into the next batch. */
 export class Worker {
-  readonly #step: () => Promise<void> | undefined
+  readonly #step: (isRestLeft: boolean) => Promise<Rest | undefined> | undefined
   #isRunning = false
   #idle: (() => void)[] = []
 
-  /** @param step one batch of work, or undefined when there is none */
-  constructor(step: () => Promise<void> | undefined) {
+  /** @param step one batch of work, or undefined when there is none, or none that may go before what is left of the last */
+  constructor(step: (isRestLeft: boolean) => Promise<Rest | undefined> | undefined) {
     this.#step = step
   }
 
@@ -26,11 +29,14 @@ export class Worker {
   }
 
   async #run(): Promise<void> {
+    let rest: Rest | undefined
     for (;;) {
-      const work = this.#step()
-      if (!work) break
+      const work = this.#step(rest !== undefined)
+      if (!work && !rest) break
       try {
-        await work
+        rest?.()
+        rest = undefined
+        rest = await work
       } catch (error) {
         // Every step answers for its own failures; should one not, the loop must go on all the same.
         process.emitWarning(error instanceof Error ? error : String(error), 'FencepostWarning')

@@ -22,10 +22,14 @@ export class Sessions {
     this.#about = about
   }
 
-  /** @throws what the call throws; the next one tries again */
-  async get(ttl: number): Promise<Session> {
+  /** The one that is open, if it is not over. */
+  current(ttl: number): Session | undefined {
     const session = this.#byTtl.get(ttl)
-    if (session && session.trust() !== 'over') return session
+    return session && session.trust() !== 'over' ? session : undefined
+  }
+
+  /** @throws what the call throws; the next one tries again */
+  async open(ttl: number): Promise<Session> {
     let opening = this.#opening.get(ttl)
     if (!opening) {
       opening = this.#open(ttl).finally(() => this.#opening.delete(ttl))

@@ -131,7 +131,7 @@ export const required: readonly string[] = [
   'bury: update sessions s set died',
   'release: row found',
   'release: delete from locks',
-  'release: with deleted',
+  'release: with mine',
   'cancel: delete from waiters',
   'heartbeat: session found',
   'pin: row found',

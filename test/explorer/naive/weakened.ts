@@ -50,7 +50,7 @@ export const weakened: readonly Variant[] = [
   },
   {
     name: 'a release that waits for one key while it holds another',
-    edits: [{ function: 'release', from: "if gone = '{}' then\n    locked", to: 'if true then\n    locked' }],
+    edits: [{ function: 'release', from: 'if taken = 0 then\n    locked', to: 'if true then\n    locked' }],
     program: twoKeys,
     depth: 1,
     finds: /40P01/,

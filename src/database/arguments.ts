@@ -1,0 +1,29 @@
+import type { Asked, Witness } from './calls.ts'
+
+/** An argument's name, its value as a parameter, and how `invoke` gets it as JSON, where that differs. */
+export type Argument = readonly [name: string, value: unknown, json?: () => unknown]
+
+export function seenBy({ base, serverTime, elapsed }: Witness): Argument {
+  return serverTime === undefined
+    ? ['seen', `(${base},,)`, () => ({ base })]
+    : ['seen', `(${base},${serverTime},${elapsed})`, () => ({ base, server_time: serverTime, elapsed })]
+}
+
+/** Quoted in one go, for hardly any key has a character in it that must be escaped. */
+export function textsOf(name: string, values: readonly string[]): Argument {
+  if (values.length === 0) return [name, '{}', () => values]
+  const isPlain = !/["\\]/.test(values.join(''))
+  const escaped = isPlain ? values : values.map(value => value.replace(/["\\]/g, '\\$&'))
+  return [name, `{"${escaped.join('","')}"}`, () => values]
+}
+
+/** Of values that need no quoting in an array: ids and tokens. */
+export function listOf(name: string, values: readonly string[]): Argument {
+  return [name, `{${values.join(',')}}`, () => values]
+}
+
+export function metadataOf(asked: readonly Asked[]): Argument {
+  if (asked.every(one => one.metadata === undefined)) return ['metadata', undefined]
+  const texts = asked.map(one => one.metadata ?? null)
+  return ['metadata', texts, () => texts.map(one => (one === null ? null : JSON.parse(one)))]
+}
