@@ -90,8 +90,8 @@ export class CommitUnknownError extends FencepostError {
 
   constructor(key: string, transaction: string, cause: unknown) {
     super(
-      `the commit of transaction ${transaction} under ${JSON.stringify(key)} was not answered, and the server that ` +
-        'could tell is gone: look whether its work is there before you repeat it',
+      `the commit of transaction ${transaction} under ${JSON.stringify(key)} was not answered, and nobody ` +
+        'can say what became of it: look whether its work is there before you repeat it',
       { cause },
     )
     this.key = key

@@ -5,10 +5,17 @@
  * next one while the first still believes that it has it.
  */
 import { createHash } from 'node:crypto'
+import { endsConnection } from '../database/failure.ts'
 import { quoteIdentifier } from '../database/migrations/quote.ts'
 import { checkSchema, defaultSchema } from '../database/migrations/schema-name.ts'
 import type { Queryable } from '../database/ports.ts'
-import { BadKeyError, BadOptionError, LockTimeoutError, NotInTransactionError } from '../errors.ts'
+import {
+  BadKeyError,
+  BadOptionError,
+  CommitUnknownError,
+  LockTimeoutError,
+  NotInTransactionError,
+} from '../errors.ts'
 import { type Duration, fullKey, milliseconds } from '../options.ts'
 import { explainTransaction } from './failure.ts'
 import type { TransactionClient, TransactionPool } from './transaction.ts'
@@ -49,6 +56,14 @@ export async function advisoryLock(
   key: AdvisoryKey,
   options: AdvisoryLockOptions = {},
 ): Promise<boolean> {
+  return (await take(transaction, key, options)).isTaken
+}
+
+async function take(
+  transaction: Queryable,
+  key: AdvisoryKey,
+  options: AdvisoryLockOptions,
+): Promise<{ isTaken: boolean; id: string }> {
   const schema = checkSchema(options.schema ?? defaultSchema)
   const numbers = checkKey(key, schema)
   const wait = checkWait(options.wait ?? true)
@@ -63,7 +78,7 @@ export async function advisoryLock(
       [],
     )
     const { outcome } = rows[0] as { outcome: string | null }
-    if (outcome !== null) return outcome === 'true'
+    if (outcome !== null) return { isTaken: outcome === 'true', id }
   } catch (error) {
     throw explainTransaction(error, schema)
   }
@@ -74,6 +89,7 @@ export async function advisoryLock(
  * Runs `section` in a transaction that holds an advisory lock, and commits.
  *
  * @throws LockTimeoutError: it was not free, within `wait`. What `section` throws is thrown, after a rollback.
+ * @throws CommitUnknownError: the connection broke before the commit was answered.
  */
 export async function withAdvisoryLock<T>(
   pool: TransactionPool,
@@ -89,9 +105,14 @@ export async function withAdvisoryLock<T>(
   client.on('error', onError)
   try {
     await client.query('begin')
-    if (!(await advisoryLock(client, key, options))) throw new LockTimeoutError(String(key), waited(options))
+    const { isTaken, id } = await take(client, key, options)
+    if (!isTaken) throw new LockTimeoutError(String(key), waited(options))
     const result = await section({ query: (...values) => client.query(...values) })
-    await client.query('commit')
+    await client.query('commit').catch(error => {
+      if (!endsConnection(error)) throw error
+      isBroken = true
+      throw new CommitUnknownError(String(key), id, error)
+    })
     return result
   } catch (error) {
     if (!isBroken) await client.query('rollback').catch(onError)

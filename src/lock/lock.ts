@@ -150,7 +150,9 @@ export class Lock implements AsyncDisposable {
     options: TransactionOptions = {},
   ): Promise<T> {
     this.assertHeld()
-    return await whileAlive(guardedTransaction(this.#host.guards, this.#grant(), work, options))
+    return await this.#unlessReleased(
+      whileAlive(guardedTransaction(this.#host.guards, this.#grant(), work, options)),
+    )
   }
 
   /**
@@ -163,7 +165,7 @@ export class Lock implements AsyncDisposable {
    */
   async guard(transaction: Queryable): Promise<Guard> {
     this.assertHeld()
-    return await guard(this.#host.guards, this.#grant(), transaction)
+    return await this.#unlessReleased(guard(this.#host.guards, this.#grant(), transaction))
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -182,6 +184,15 @@ export class Lock implements AsyncDisposable {
     if (this.#end !== undefined) return
     this.#end = reason
     this.#controller?.abort(new LostError(this.key, reason))
+  }
+
+  /** To the database a lock that was released meanwhile is not there; to its holder that is no loss. */
+  async #unlessReleased<T>(pinning: Promise<T>): Promise<T> {
+    try {
+      return await pinning
+    } catch (error) {
+      throw error instanceof LostError && this.#end === 'released' ? this.#refusal('released') : error
+    }
   }
 
   #grant(): Pinnable {

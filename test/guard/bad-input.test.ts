@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import {
+  NotHeldError,
   NotInTransactionError,
   NotMigratedError,
   ReadOnlyServerError,
@@ -80,6 +81,19 @@ describe('guard', () => {
     await expect(lock.guard(trx)).rejects.toMatchObject({ code: 'lost', reason: 'expired' })
     await expectUsable(trx)
     expect(lock.state).toBe('lost')
+  })
+
+  test('on a lock that is released while it is pinned: that is no loss', async () => {
+    const lock = await setting.fencepost().acquire(setting.key())
+    const trx = await setting.begun()
+    const released = {
+      query: async (text: string) => {
+        await lock.release()
+        return await trx.query(text)
+      },
+    }
+    await expect(lock.guard(released)).rejects.toBeInstanceOf(NotHeldError)
+    await expectUsable(trx)
   })
 
   test('in a copy of the database, whose rows are the same', async () => {

@@ -1,6 +1,6 @@
 // What the network does to a guarded transaction: the reply to its commit lost, its commit held back or cut off.
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
-import { CommitUnknownError, UnreachableError } from '../../src/index.ts'
+import { CommitUnknownError, UnreachableError, withAdvisoryLock } from '../../src/index.ts'
 import { until } from '../support/until.ts'
 import { Setting } from './support/setting.ts'
 
@@ -91,6 +91,28 @@ test('the server that could tell is another incarnation: unknown, and the error 
     transaction,
     cause: expect.anything(),
   })
+})
+
+test('the reply to the commit under an advisory lock is lost: unknown, with the id to look for', async () => {
+  const { proxy, pool } = await setting.throughProxy()
+  let id = ''
+  const dropped = proxy.dropReplyAfter(request => request.includes('commit'))
+  const done = withAdvisoryLock(pool, 'report', async trx => {
+    const { rows } = await trx.query('select pg_current_xact_id()::text as id')
+    id = rows[0].id
+    await trx.query(`insert into notes values ('a')`)
+  })
+  done.catch(() => {})
+  await dropped
+  await expect(done).rejects.toBeInstanceOf(CommitUnknownError)
+  await expect(done).rejects.toMatchObject({
+    code: 'commit_unknown',
+    key: 'report',
+    transaction: id,
+    cause: expect.anything(),
+  })
+  expect(await setting.notes()).toEqual(['a'])
+  expect(pool.totalCount).toBe(0)
 })
 
 test('the write is held back past the ttl, before another reads and writes: it never lands', async () => {
