@@ -113,6 +113,7 @@ export async function guard(host: GuardHost, grant: Pinnable, transaction: Query
   const sure = pinned
   survive(transaction)
   host.endAfter(sure.transaction, sure.milliseconds)
+  host.tellOf(grant.key, sure.transaction, sure.boot as string)
   return {
     transaction: sure.transaction,
     confirm: async () => {

@@ -6,11 +6,9 @@ import { isPool } from '../database/target.ts'
 import { BadOptionError } from '../errors.ts'
 import type { Knowledge } from '../session/knowledge.ts'
 import type { Session } from '../session/session.ts'
-import { grace } from './outcome.ts'
+import { grace, warnAfter } from './outcome.ts'
 import type { TransactionHost, TransactionPool } from './transaction.ts'
 
-/** Milliseconds a transaction may be open before it is warned of. */
-const warnAfter = 5_000
 /** Connections of a pool of our own, where the client was given a connection string. */
 const poolSize = 5
 
@@ -28,12 +26,10 @@ export interface GuardsOptions {
 /** What guarded transactions need of one client. */
 export class Guards implements TransactionHost {
   readonly schema: string
-  readonly warnAfter: number = warnAfter
   readonly boot: () => string | undefined
   readonly distrust: (session: Session) => Promise<void>
-  readonly stillOpen: (key: string, milliseconds: number) => void
   readonly #options: GuardsOptions
-  readonly #ends = new Set<NodeJS.Timeout>()
+  readonly #timers = new Set<NodeJS.Timeout>()
   #ownPool: pg.Pool | undefined
 
   constructor(options: GuardsOptions) {
@@ -41,7 +37,6 @@ export class Guards implements TransactionHost {
     this.schema = options.schema
     this.boot = () => options.knowledge.boot
     this.distrust = session => options.distrust(session)
-    this.stillOpen = (key, milliseconds) => options.stillOpen(key, milliseconds)
   }
 
   pool(): TransactionPool {
@@ -79,20 +74,31 @@ export class Guards implements TransactionHost {
   }
 
   endAfter(transaction: string, milliseconds: number): () => void {
+    return this.#after(milliseconds + grace, () => this.end(transaction))
+  }
+
+  tellOf(key: string, transaction: string, boot: string): () => void {
+    return this.#after(warnAfter, async () => {
+      // Of a transaction of the caller's own nobody has told us whether it has ended.
+      if ((await this.status(transaction, boot)) === 'in progress') this.#options.stillOpen(key, warnAfter)
+    })
+  }
+
+  #after(milliseconds: number, run: () => Promise<void>): () => void {
     const timer = setTimeout(() => {
-      this.#ends.delete(timer)
-      this.end(transaction).catch(() => {})
-    }, milliseconds + grace)
+      this.#timers.delete(timer)
+      run().catch(() => {})
+    }, milliseconds)
     timer.unref()
-    this.#ends.add(timer)
+    this.#timers.add(timer)
     return () => {
-      this.#ends.delete(timer)
+      this.#timers.delete(timer)
       clearTimeout(timer)
     }
   }
 
   async close(): Promise<void> {
-    for (const timer of this.#ends) clearTimeout(timer)
+    for (const timer of this.#timers) clearTimeout(timer)
     await this.#ownPool?.end()
   }
 }

@@ -9,7 +9,12 @@ export interface ResolveHost {
   end(transaction: string): Promise<void>
   /** The same, so many milliseconds and a grace later; the answer takes it back. */
   endAfter(transaction: string, milliseconds: number): () => void
+  /** Tells of it when it is still open after {@link warnAfter}; the answer takes that back. */
+  tellOf(key: string, transaction: string, boot: string): () => void
 }
+
+/** Milliseconds a transaction may be open before it is warned of. */
+export const warnAfter = 5_000
 
 /** Milliseconds past its own timeout after which a backend is ended from outside. */
 export const grace = 1_000

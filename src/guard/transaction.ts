@@ -46,9 +46,6 @@ export interface TransactionOptions {
 export interface TransactionHost extends GuardHost {
   /** @throws BadOptionError where there is no pool */
   pool(): TransactionPool
-  /** It has been open for so long, in milliseconds. */
-  stillOpen(key: string, milliseconds: number): void
-  readonly warnAfter: number
 }
 
 const levels = ['read committed', 'repeatable read', 'serializable'] as const
@@ -198,11 +195,12 @@ async function begin(host: TransactionHost, grant: Pinnable, line: Line, level: 
 
 /** Warns once when it has been open for long, and ends its backend should the server not have done so in time. */
 function bound(host: TransactionHost, key: string, pinned: Pinned): () => void {
-  const warning = setTimeout(() => host.stillOpen(key, host.warnAfter), host.warnAfter)
-  const forget = host.endAfter(pinned.transaction, pinned.milliseconds)
+  const forget = [
+    host.endAfter(pinned.transaction, pinned.milliseconds),
+    host.tellOf(key, pinned.transaction, pinned.boot as string),
+  ]
   return () => {
-    clearTimeout(warning)
-    forget()
+    for (const each of forget) each()
   }
 }
 

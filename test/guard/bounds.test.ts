@@ -126,17 +126,23 @@ test('one that is open past the ttl keeps its own line waiting, and nobody else'
 })
 
 // Straight to the server, whatever the twist: a role may have a shorter timeout of its own.
-test('a warning tells of one that is open for long', { timeout: 20_000 }, async () => {
-  const lock = await setting.fencepost({ pool: setting.db.pool() }).acquire(setting.key())
-  const warned = new Promise<Error>(resolve => {
-    const listener = (warning: Error) => {
-      if ((warning as { code?: string }).code !== 'FENCEPOST_GUARD_OPEN') return
-      process.off('warning', listener)
-      resolve(warning)
-    }
-    process.on('warning', listener)
-  })
-  await lock.transaction(async () => {
-    expect((await warned).message).toContain('has been open for 5000 ms')
-  })
+test('a warning tells of one that is open for long, and of none that has ended', {
+  timeout: 20_000,
+}, async () => {
+  const fp = setting.fencepost({ pool: setting.db.pool() })
+  const [own, guarded, ended] = await Promise.all([1, 2, 3].map(() => fp.acquire(setting.key())))
+  const warnings: string[] = []
+  const listener = (warning: Error & { code?: string }) => {
+    if (warning.code === 'FENCEPOST_GUARD_OPEN') warnings.push(warning.message)
+  }
+  process.on('warning', listener)
+  const [trx, over] = [await setting.begun(), await setting.begun()]
+  await ended?.guard(over)
+  await over.query('commit')
+  await guarded?.guard(trx)
+  await own?.transaction(() => until(() => warnings.length === 2))
+  process.off('warning', listener)
+  const told = (key: string | undefined) =>
+    expect.stringMatching(new RegExp(`"${key}" has been open for 5000 ms`))
+  expect(warnings).toEqual(expect.arrayContaining([told(own?.key), told(guarded?.key)]))
 })
