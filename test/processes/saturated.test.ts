@@ -1,6 +1,7 @@
 // The user's pool has no connection to spare, for three times to live.
 import { expect, test } from 'vitest'
 import { Fencepost } from '../../src/index.ts'
+import { expectHeld } from '../support/held.ts'
 import { until } from '../support/until.ts'
 import { Stage } from './stage.ts'
 
@@ -24,7 +25,7 @@ test('nothing is lost, who waits is served, and the pool was not touched', async
     },
     { within: 4 * ttl },
   )
-  expect([...states]).toEqual(['held'])
+  expectHeld(states)
   expect([pool.totalCount, pool.waitingCount]).toEqual([2, 1])
   const next = fp.acquire('k')
   await stage.inLine('k', 1)
