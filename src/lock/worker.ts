@@ -33,16 +33,25 @@ export class Worker {
     for (;;) {
       const work = this.#step(rest !== undefined)
       if (!work && !rest) break
+      const last = rest
+      rest = undefined
       try {
-        rest?.()
-        rest = undefined
+        last?.()
+      } catch (error) {
+        tell(error)
+      }
+      try {
         rest = await work
       } catch (error) {
-        // Every step answers for its own failures; should one not, the loop must go on all the same.
-        process.emitWarning(error instanceof Error ? error : String(error), 'FencepostWarning')
+        tell(error)
       }
     }
     this.#isRunning = false
     for (const resolve of this.#idle.splice(0)) resolve()
   }
+}
+
+/** Every step answers for its own failures; should one not, the loop must go on all the same. */
+function tell(error: unknown): void {
+  process.emitWarning(error instanceof Error ? error : String(error), 'FencepostWarning')
 }

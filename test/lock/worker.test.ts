@@ -57,6 +57,31 @@ test('after a step that failed past its own handling the worker goes on', async 
   expect((await warned).message).toBe('out of the blue')
 })
 
+test('a taking in that fails is not repeated, and does not let a second batch out', async () => {
+  const warned = new Promise<Error>(resolve => process.once('warning', resolve))
+  const said: string[] = []
+  let answer = (): void => {}
+  const worker = new Worker(() => {
+    const name = said.length
+    if (name > 1) return undefined
+    said.push(`send ${name}`)
+    if (name === 0)
+      return Promise.resolve(() => {
+        throw new Error('while it was taken in')
+      })
+    return new Promise(resolve => {
+      answer = () => resolve(() => said.push('take in 1'))
+    })
+  })
+  worker.wake()
+  expect((await warned).message).toBe('while it was taken in')
+  await turn()
+  expect(said).toEqual(['send 0', 'send 1'])
+  answer()
+  await worker.idle()
+  expect(said).toEqual(['send 0', 'send 1', 'take in 1'])
+})
+
 test('what the taking in brings about is done without another wake', async () => {
   const said: string[] = []
   let hasMore = false
