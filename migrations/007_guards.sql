@@ -15,6 +15,7 @@ create table fences (
 -- No row: it is not held under this token (any more), and the transaction is as usable as before. At repeatable read
 -- and above a hand-over after the snapshot is a 40001 instead, which means the same.
 -- FOR KEY SHARE lets tickets in and keeps takers out; UNIQUE (session, token) keeps it from passing on an old version.
+-- `boot` is null where this is not the life of the server, or the database, that the schema describes.
 -- `bounded`: a transaction that is stuck ends by itself when the session's time as of now is up. From 17 on one timeout
 -- does that; before, two of them do what they can, and the holder's client ends the backend.
 create function pin(key text, token bigint, bounded boolean default true)
@@ -22,30 +23,31 @@ create function pin(key text, token bigint, bounded boolean default true)
   language plpgsql security definer set search_path from current as $$
 #variable_conflict use_column
 declare
-  holder  sessions;
-  span    int;
+  holder  uuid;
   timeout text;
+  was     text;
 begin
-  perform from locks l where l.key = pin.key and l.token = pin.token and not l.released for key share;
-  if not found then return; end if;
-  select s.* into holder from locks l join sessions s on s.id = l.session
-    where l.key = pin.key and l.token = pin.token and s.died is null;
+  select l.session into holder from locks l
+    where l.key = pin.key and l.token = pin.token and not l.released for key share;
   if not found then return; end if;
   -- Expired, but not dead: nobody has taken it, and by now nobody can. Its client may not even know of the clock.
-  span := extract(epoch from case when holder.expires_at > clock_timestamp() then holder.expires_at - clock_timestamp()
-                                  else holder.ttl end) * 1000;
-  span := greatest(span, 1);
+  select pg_current_xact_id(), h.boot,
+         greatest(extract(epoch from case when s.expires_at > t.now then s.expires_at - t.now else s.ttl end) * 1000, 1)
+    into transaction, boot, milliseconds
+    from sessions s cross join clock_timestamp() t(now) left join here h on true
+   where s.id = holder and s.died is null;
+  if not found then return; end if;
   if pin.bounded then
-    for timeout in select unnest(case when current_setting('server_version_num')::int >= 170000
-        then array['transaction_timeout'] else array['idle_in_transaction_session_timeout', 'statement_timeout'] end)
+    foreach timeout in array case when current_setting('server_version_num')::int >= 170000
+        then array['transaction_timeout'] else array['idle_in_transaction_session_timeout', 'statement_timeout'] end
     loop
       -- A shorter one of the user's stays. A timer that runs already is not set anew unless it is stopped first.
-      continue when current_setting(timeout)::interval between interval '1 ms' and span * interval '1 ms';
-      perform set_config(timeout, '0', true);
-      perform set_config(timeout, span::text, true);
+      continue when current_setting(timeout)::interval between interval '1 ms' and milliseconds * interval '1 ms';
+      was := set_config(timeout, '0', true);
+      was := set_config(timeout, milliseconds::text, true);
     end loop;
   end if;
-  return query select pg_current_xact_id(), c.boot, span from cluster c;
+  return next;
 end $$;
 
 -- Whether a pin of this transaction still holds, at its end: rolling back to a savepoint from before it has freed it.

@@ -25,7 +25,7 @@ export interface Pinnable {
 export interface Pinned {
   /** The transaction's id. */
   readonly transaction: string
-  /** Which incarnation it runs in; null where that is not the one that the schema describes. */
+  /** Which incarnation it runs in; null in a copy of the database, and in a life of the server that nobody has entered yet. */
   readonly boot: string | null
   /** How long the transaction may take, in milliseconds. */
   readonly milliseconds: number
@@ -61,10 +61,8 @@ export interface Guard {
 /** The statement that pins, with literals, so that it fits into the message that begins the transaction. */
 export function pinStatement(schema: string, { key, token }: Pinnable): string {
   const name = quoteIdentifier(schema)
-  // Null in a copy of the database, and in a life of the server that nobody has entered yet.
-  const here = `${name}.transaction_status(p.transaction, p.boot) is not null`
   return (
-    `select p.transaction::text, case when ${here} then p.boot::text end as boot, p.milliseconds ` +
+    'select p.transaction::text, p.boot::text, p.milliseconds ' +
     `from ${name}.pin(${quoteLiteral(key)}, ${quoteLiteral(token)}) p`
   )
 }

@@ -21,5 +21,5 @@ explorations({
     'grace',
   ],
   // They look at what no program here changes: the clock while an incarnation begins, the cluster row while a pin does.
-  unreached: ['new_incarnation: if seen >', 'new_incarnation: raised :=', 'pin: return query'],
+  unreached: ['new_incarnation: if seen >', 'new_incarnation: raised :=', 'pin: return next'],
 })

@@ -35,7 +35,11 @@ export const innerPoints: readonly InnerPoint[] = [
     in: 'set generation = raise_generation.generation + 1 where s.id',
   },
   { function: 'close_session', name: 'session found', in: 'generation = s.generation + 1 where s.id' },
-  { function: 'pin', name: 'row found', in: 'perform from locks l where l.key = pin.key' },
+  {
+    function: 'pin',
+    name: 'row found',
+    in: 'select l.session into holder from locks l where l.key = pin.key',
+  },
 ]
 
 /** Where a token is drawn before its row is there: the gate stands between the two. */
