@@ -35,12 +35,25 @@ async function section(ctx) {
   // Not after an unknown outcome: that write may still be under way, and this grant lets both in.
   if (kind < 0.85 || !committed) await giveBack(ctx, held)
   else if (kind < 0.93) {
-    // Pins that race with the release and with each other.
-    await Promise.all([giveBack(ctx, held), ...[1, 2, 3].map(() => write(ctx, 'pin', held))])
+    await race(ctx, held)
   } else {
     await Promise.all([giveBack(ctx, held), write(ctx, 'guard', held)])
     await sleep(random.between(0, 20))
     await write(ctx, 'pin', held)
   }
   await sleep(random.between(0, 10))
+}
+
+/** Pins that race with the release and with each other, some on a snapshot from before it. */
+async function race(ctx, held) {
+  let begin = () => {}
+  const released = new Promise(resolve => {
+    begin = resolve
+  })
+  const stale = [1, 2].map(() => write(ctx, 'pin', held, 0, released))
+  await sleep(ctx.random.between(1, 4))
+  const others = [giveBack(ctx, held), write(ctx, 'pin', held), write(ctx, 'pin', held)]
+  await sleep(ctx.random.between(0, 3))
+  begin()
+  await Promise.all([...stale, ...others])
 }

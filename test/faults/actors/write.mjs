@@ -15,9 +15,10 @@ const refused = /^(40|23|25P02|FP)/
  *
  * @param {'guard' | 'fence' | 'pin'} kind `pin`: the guard alone, and a line in the ledger that counts nothing
  * @param {{ key: string, token: string }} held
+ * @param {Promise<void>} [since] with a snapshot from before that
  * @returns {Promise<boolean>} whether it was committed
  */
-export async function write(ctx, kind, held, pause = 0) {
+export async function write(ctx, kind, held, pause = 0, since = undefined) {
   const { key, token } = held
   const id = ctx.id()
   ctx.log('write', 'invoke', id, { key, token, kind })
@@ -25,7 +26,12 @@ export async function write(ctx, kind, held, pause = 0) {
   let committing = false
   try {
     client = await ctx.pool.connect()
-    await client.query(ctx.random.chance(0.25) ? 'begin isolation level repeatable read' : 'begin')
+    const isOnSnapshot = since !== undefined || ctx.random.chance(0.25)
+    await client.query(isOnSnapshot ? 'begin isolation level repeatable read' : 'begin')
+    if (since !== undefined) {
+      await client.query('select 1')
+      await since
+    }
     await client.query(ways[kind], [key, token])
     await readAndWrite(client, id, kind, held, pause)
     committing = true
