@@ -21,7 +21,7 @@ beforeAll(async () => {
   library = {
     transaction: work =>
       db.transaction(tx => work(fromDrizzle(tx), note => tx.insert(notes).values({ text: note }))),
-    outside: fromDrizzle(db),
+    outside: () => fromDrizzle(db),
   }
 })
 afterEach(() => setting.clear())
@@ -44,7 +44,7 @@ describe('Drizzle', () => {
   })
 
   test('a query of the recipe has the shape that is asked for', async () => {
-    const { rows }: Awaited<ReturnType<Queryable['query']>> = await library.outside.query('select 1 as one')
+    const { rows }: Awaited<ReturnType<Queryable['query']>> = await library.outside().query('select 1 as one')
     expect(rows).toEqual([{ one: 1 }])
   })
 })

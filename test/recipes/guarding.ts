@@ -8,7 +8,7 @@ export interface Library {
     work: (transaction: Queryable, note: (text: string) => Promise<unknown>) => Promise<T>,
   ): Promise<T>
   /** The same object outside of a transaction. */
-  readonly outside: Queryable
+  outside(): Queryable
 }
 
 /** What the guide says of `lock.guard`, over another library. */
@@ -57,7 +57,9 @@ export function guarding(setting: () => Setting, library: () => Library): void {
 
   test('outside of a transaction it is refused', async () => {
     const lock = await setting().fencepost().acquire(setting().key())
-    await expect(lock.guard(library().outside)).rejects.toBeInstanceOf(NotInTransactionError)
+    await expect((async () => await lock.guard(library().outside()))()).rejects.toBeInstanceOf(
+      NotInTransactionError,
+    )
   })
 
   test('an advisory lock of the transaction', async () => {

@@ -17,7 +17,7 @@ beforeAll(async () => {
       (await sql.begin(trx =>
         work(fromPostgresJs(trx), text => trx`insert into notes ${trx({ text })}`),
       )) as T,
-    outside: fromPostgresJs(sql),
+    outside: () => fromPostgresJs(sql),
   }
 })
 afterEach(() => setting.clear())
