@@ -128,7 +128,15 @@ export class Campaign {
     const direct = new URL(this.cluster.url)
     direct.port = String(this.cluster.port)
     const proxy = await startProxy(direct.href)
-    const args = { name, seed, folder, url: proxy.url(direct.href), listens: listens(name), only: actors }
+    const args = {
+      name,
+      seed,
+      folder,
+      url: proxy.url(direct.href),
+      listens: listens(name),
+      only: actors,
+      copies: plant?.copies,
+    }
     const env = plant?.client
       ? {
           NODE_OPTIONS: `--import ${new URL('plants/hook.mjs', import.meta.url).href}`,

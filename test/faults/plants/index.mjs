@@ -2,7 +2,8 @@ import { patch, statement } from './patch.mjs'
 
 /**
  * What the oracle is tested with: each takes one protection out, by a change of the live SQL or of the client as it is
- * loaded. `rules` are those that are to find it; `faults`, what has to happen for it to matter.
+ * loaded. `rules` are those that are to find it; `faults`, what has to happen for it to matter; `copies`, which actors
+ * run and how many of each, where not all as ever.
  */
 export const plants = [
   {
@@ -70,6 +71,8 @@ export const plants = [
     says: 'a number drawn before the wait for the row stands',
     rules: ['tokens'],
     faults: [],
+    // Somebody must take the key and let go while another still waits for it: with many at once that happens.
+    copies: { 'by-hand': 12 },
     sql: [
       patch(
         'acquire',
@@ -163,6 +166,21 @@ export const plants = [
     sql: [
       statement(`alter table fencepost.locks drop constraint locks_session_token_key;
                  create index on fencepost.locks (session, token)`),
+    ],
+  },
+  {
+    name: 'connection-held',
+    says: 'a client that is closed leaves a connection open',
+    rules: ['leftovers'],
+    faults: [],
+    // It is seen at the end.
+    seconds: 5,
+    client: [
+      {
+        file: 'database/roads.js',
+        find: 'this.#lanes.map(lane => lane.close())',
+        replace: 'this.#lanes.slice(1).map(lane => lane.close())',
+      },
     ],
   },
   {

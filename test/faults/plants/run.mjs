@@ -47,7 +47,12 @@ async function runPlant(plant, seed, parent) {
   }
   try {
     await campaign.start()
-    await campaign.run({ seconds: 36, faults: plant.faults, counts: {}, stopEarly: look(undefined) })
+    await campaign.run({
+      seconds: plant.seconds ?? 36,
+      faults: plant.faults,
+      counts: {},
+      stopEarly: look(undefined),
+    })
     if (!found) await look(await campaign.calm())()
     return found
   } finally {

@@ -6,7 +6,7 @@ import { recorder, sleep } from '../history.mjs'
 import { Random } from '../random.mjs'
 import { deaf, moveWall } from './seams.mjs'
 
-const { name, seed, folder, url, listens, only } = JSON.parse(process.argv[2] ?? '{}')
+const { name, seed, folder, url, listens, only, copies } = JSON.parse(process.argv[2] ?? '{}')
 const { Fencepost } = await import('../../../dist/index.js')
 const log = recorder(folder, name)
 const pool = new pg.Pool({
@@ -45,7 +45,7 @@ const context = index => ({
 const running = actors
   .filter(actor => only === undefined || only.includes(actor.name))
   .flatMap(actor =>
-    Array.from({ length: actor.copies }, (_, copy) => {
+    Array.from({ length: copies === undefined ? actor.copies : (copies[actor.name] ?? 0) }, (_, copy) => {
       const own = context(`${actor.name} ${copy}`)
       return { context: own, stopped: actor.start(own), stop: () => (own.running = false) }
     }),
