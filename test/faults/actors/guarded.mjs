@@ -44,16 +44,29 @@ async function section(ctx) {
   await sleep(random.between(0, 10))
 }
 
-/** Pins that race with the release and with each other, some on a snapshot from before it. */
+/**
+ * Pins that race with the release and with each other, some on a snapshot from before it. The key goes in one batch with
+ * others that are waited for: all of their rows are locked first, then one after another is handed over, this one last.
+ */
 async function race(ctx, held) {
+  const names = Array.from({ length: 12 }, (_, i) => `crowd:${ctx.name}:${i}`)
+  const options = { timeout: 2_000 }
+  const crowd = await Promise.all(names.map(name => ctx.fp.acquire(name, options).catch(() => undefined)))
+  const next = names.map(name =>
+    ctx.fp
+      .acquire(name, options)
+      .then(lock => lock.release())
+      .catch(() => {}),
+  )
   let begin = () => {}
   const released = new Promise(resolve => {
     begin = resolve
   })
   const stale = [1, 2].map(() => write(ctx, 'pin', held, 0, released))
-  await sleep(ctx.random.between(1, 4))
-  const others = [giveBack(ctx, held), write(ctx, 'pin', held), write(ctx, 'pin', held)]
-  await sleep(ctx.random.between(0, 3))
+  await sleep(ctx.random.between(3, 8))
+  const others = [1, 2, 3].map(() => write(ctx, 'pin', held))
+  for (const lock of crowd) void lock?.release()
+  await giveBack(ctx, held)
   begin()
-  await Promise.all([...stale, ...others])
+  await Promise.all([...stale, ...others, ...next])
 }

@@ -163,6 +163,7 @@ export const plants = [
     says: 'the unique index over (session, token) is a plain one, so a change of holder is no key update',
     rules: ['guard', 'writes'],
     faults: [],
+    copies: { guarded: 6 },
     sql: [
       statement(`alter table fencepost.locks drop constraint locks_session_token_key;
                  create index on fencepost.locks (session, token)`),
