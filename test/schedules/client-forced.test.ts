@@ -246,5 +246,8 @@ test('the application’s role sees, and can neither force nor raise', async () 
   }
   expect(lock.state).toBe('held')
   expect(await app.tokenBase()).toBeGreaterThan(0n)
+  await stage.sql(`revoke execute on function $schema.query from ${role}`)
+  await expect(app.query()).rejects.toBeInstanceOf(NotPermittedError)
+  await expect(app.query()).rejects.toThrow('--grant ROLE')
   await app.close()
 })
