@@ -28,7 +28,7 @@ declare
   was     text;
 begin
   select l.session into holder from locks l
-    where l.key = pin.key and l.token = pin.token and not l.released for key share;
+    where l.key = pin.key and l.token = pin.token and not l.released and l.forced_until is null for key share;
   if not found then return; end if;
   -- Expired, but not dead: nobody has taken it, and by now nobody can. Its client may not even know of the clock.
   select pg_current_xact_id(), h.boot,

@@ -3,15 +3,19 @@ import { hostname } from 'node:os'
 import { Calls } from './database/calls.ts'
 import { type MigrateResult, migrate } from './database/migrate.ts'
 import { Roads } from './database/roads.ts'
-import { isPool } from './database/target.ts'
-import { AbortedError, BadOptionError, ClosedError, LostError } from './errors.ts'
+import { SightCalls } from './database/sight-calls.ts'
+import { applicationName, isPool } from './database/target.ts'
+import { AbortedError, BadOptionError, ClosedError } from './errors.ts'
 import { Guards } from './guard/host.ts'
 import { whileAlive } from './keep-alive.ts'
 import { Desk } from './lock/desk.ts'
 import { Line } from './lock/line.ts'
 import type { Lock } from './lock/lock.ts'
 import { Request, type RequestOwner } from './lock/request.ts'
+import { runSection, type Section } from './lock/section.ts'
 import { Watch } from './lock/watch.ts'
+import { Metrics, type MetricsSnapshot, outcomeOf } from './metrics.ts'
+import { fullKey } from './options.ts'
 import { Health } from './session/health.ts'
 import { Knowledge } from './session/knowledge.ts'
 import type { Session, SessionHost } from './session/session.ts'
@@ -26,6 +30,13 @@ import {
   type Settings,
   type TryAcquireOptions,
 } from './settings.ts'
+import { type RaiseBaseOptions, raiseBase, tokenBase } from './sight/base.ts'
+import { type ForcedRelease, type ForceReleaseOptions, forceRelease } from './sight/force-release.ts'
+import { type HealthOptions, type HealthReport, health } from './sight/health.ts'
+import { SightHost } from './sight/host.ts'
+import { type Overview, type QueryOptions, query } from './sight/query.ts'
+import { once, warnOfOpenGuard, warnOfPolling } from './warnings.ts'
+import { settled, within } from './within.ts'
 
 /** Milliseconds after which a call counts as lost: it waits for nothing but commits. */
 const callTimeout = 10_000
@@ -43,12 +54,18 @@ export class Fencepost implements AsyncDisposable {
   readonly #line: Line
   readonly #watch: Watch
   readonly #health: Health
+  readonly #sight: SightHost
+  readonly #metrics = new Metrics()
   readonly #sections = new Set<Promise<unknown>>()
   readonly #requestOwner: RequestOwner = {
     onGivenUp: request => {
       if (request.stage === 'queued') this.#desk.returner.cancel(request)
     },
-    onDone: request => this.#line.remove(request),
+    onDone: (request, outcome) => {
+      if (outcome === 'granted') this.#metrics.granted(request.since)
+      else this.#metrics.notGranted(outcome)
+      this.#line.remove(request)
+    },
   }
   #closing: Promise<void> | undefined
 
@@ -73,10 +90,15 @@ export class Fencepost implements AsyncDisposable {
       knowledge,
       beatWire: roads.beat,
       onRenewed: (session, differs) => this.#renewed(session, differs),
+      onForced: (session, { key }, token) => void this.#desk.returner.release(session, key, token),
       onOver: session => this.#over(session),
       isHealthy: session => this.#health.allows(session.ttl),
     }
-    const info = JSON.stringify({ host: hostname(), pid: process.pid })
+    const info = JSON.stringify({
+      host: hostname(),
+      pid: process.pid,
+      application: applicationName(database),
+    })
     this.#settings = settings
     this.#roads = roads
     this.#health = new Health(settings.healthy)
@@ -114,9 +136,23 @@ export class Fencepost implements AsyncDisposable {
       line: this.#line,
       sessions: this.#sessions,
       guards: this.#guards,
+      metrics: this.#metrics,
       queued: (request, session, expiresIn) => this.#queued(request, session, expiresIn),
       looked: (session, answers) => this.#watch.looked(session, answers),
       hinted: keys => this.#hinted(keys),
+    })
+    this.#sight = new SightHost({
+      schema,
+      calls: new SightCalls(schema),
+      wire: roads.ask,
+      callTimeout,
+      owner: settings.owner,
+      isClosed: () => this.#closing !== undefined,
+      roads,
+      sessions: () => this.#sessions.all(),
+      witness: () => knowledge.witness(),
+      fullKey: key => fullKey(settings.namespace, key),
+      hint: (channel, key) => this.#desk.returner.hint(channel, key),
     })
   }
 
@@ -142,25 +178,65 @@ export class Fencepost implements AsyncDisposable {
    *
    * @throws LostError when the lock was lost before the section had ended: what it did may not have been alone.
    */
-  async withLock<T>(key: string, section: (lock: Lock) => Promise<T> | T): Promise<T>
-  async withLock<T>(key: string, options: AcquireOptions, section: (lock: Lock) => Promise<T> | T): Promise<T>
+  async withLock<T>(key: string, section: Section<T>): Promise<T>
+  async withLock<T>(key: string, options: AcquireOptions, section: Section<T>): Promise<T>
   async withLock<T>(
     key: string,
-    optionsOrSection: AcquireOptions | ((lock: Lock) => Promise<T> | T),
-    maybeSection?: (lock: Lock) => Promise<T> | T,
+    optionsOrSection: AcquireOptions | Section<T>,
+    maybeSection?: Section<T>,
   ): Promise<T> {
     const section = typeof optionsOrSection === 'function' ? optionsOrSection : maybeSection
     const options = typeof optionsOrSection === 'function' ? {} : optionsOrSection
     if (typeof section !== 'function')
       throw new BadOptionError('withLock: want a function to run under the lock')
     const lock = await this.acquire(key, options)
-    const running = this.#run(lock, section)
+    const running = runSection(lock, section)
     this.#sections.add(running)
     try {
       return await running
     } finally {
       this.#sections.delete(running)
     }
+  }
+
+  /** Who holds and who waits: data, with which nothing can be released. @throws UnreachableError, NotMigratedError */
+  query(options?: QueryOptions): Promise<Overview> {
+    return query(this.#sight, options)
+  }
+
+  /**
+   * Takes a key from its holder, who is told at its next heartbeat (`lossReason` is `forced`). For the operator's role.
+   *
+   * @throws NotPermittedError, BadKeyError, BadOptionError, UnreachableError
+   */
+  forceRelease(key: string, options: ForceReleaseOptions): Promise<ForcedRelease> {
+    return forceRelease(this.#sight, key, options)
+  }
+
+  /** From where tokens are counted; null until somebody takes a lock in this life of the server. */
+  tokenBase(): Promise<bigint | null> {
+    return tokenBase(this.#sight)
+  }
+
+  /** Raises it above every token there was: after a restore of data alone. For the operator's role. @throws NotPermittedError */
+  raiseBase(options: RaiseBaseOptions): Promise<bigint> {
+    return raiseBase(this.#sight, options)
+  }
+
+  /** Asks the database, and says how this client is. Fails for a bad option only. @throws BadOptionError */
+  health(options?: HealthOptions): Promise<HealthReport> {
+    return health(this.#sight, options)
+  }
+
+  /** What this client has counted since it was made. */
+  metrics(): MetricsSnapshot {
+    return this.#metrics.snapshot({
+      namespace: this.#settings.namespace,
+      received: this.#roads.heard,
+      polls: this.#watch.polls,
+      held: this.#sessions.all().reduce((total, session) => total + session.held.size, 0),
+      pending: this.#line.size,
+    })
   }
 
   /** Creates or updates the schema, on a connection of its own. Any number of processes may do so at once. */
@@ -190,6 +266,7 @@ export class Fencepost implements AsyncDisposable {
     try {
       return this.#request(key, options, orNull).promise
     } catch (error) {
+      this.#metrics.notGranted(outcomeOf(error))
       return Promise.reject(error)
     }
   }
@@ -210,19 +287,6 @@ export class Fencepost implements AsyncDisposable {
     this.#line.enqueue(request, session)
     this.#watch.queued(session, expiresIn)
     if (this.#closing !== undefined) request.giveUp(new ClosedError('the client is closed'))
-  }
-
-  async #run<T>(lock: Lock, section: (lock: Lock) => Promise<T> | T): Promise<T> {
-    let result: T
-    try {
-      result = await section(lock)
-    } catch (error) {
-      await lock.release()
-      throw error
-    }
-    const outcome = await lock.release()
-    if (outcome !== 'released' && outcome !== 'already') throw new LostError(lock.key, outcome)
-    return result
   }
 
   /** A transaction has found that a grant is not there: what the session holds is looked at, and its handles told. */
@@ -267,42 +331,4 @@ export class Fencepost implements AsyncDisposable {
     this.#watch.stop()
     await Promise.all([this.#roads.close(), this.#guards.close()])
   }
-}
-
-function once(tell: () => void): () => void {
-  let isTold = false
-  return () => {
-    if (!isTold) tell()
-    isTold = true
-  }
-}
-
-function warnOfPolling(): void {
-  process.emitWarning(
-    'no notification arrives through this connection (a transaction pooler?): waiting by polling. ' +
-      'Give listen: { connectionString } a direct connection, or listen: false to say that this is meant.',
-    { type: 'FencepostWarning', code: 'FENCEPOST_POLLING' },
-  )
-}
-
-function warnOfOpenGuard(key: string, milliseconds: number): void {
-  process.emitWarning(
-    `a transaction under ${JSON.stringify(key)} has been open for ${milliseconds} ms: the line waits for it`,
-    { type: 'FencepostWarning', code: 'FENCEPOST_GUARD_OPEN' },
-  )
-}
-
-async function settled(promises: readonly Promise<unknown>[], timeout: number): Promise<void> {
-  await within(Promise.allSettled(promises), timeout)
-}
-
-async function within(promise: Promise<unknown>, timeout: number): Promise<void> {
-  let timer: NodeJS.Timeout | undefined
-  await Promise.race([
-    promise,
-    new Promise<void>(resolve => {
-      if (timeout < 2 ** 31) timer = setTimeout(resolve, timeout)
-    }),
-  ])
-  clearTimeout(timer)
 }
