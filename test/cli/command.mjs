@@ -31,7 +31,7 @@ if (who === 'command') {
     })
   listen({
     exit: ({ code }) => process.exit(code),
-    echo: ({ text }) => say('echo', { text }),
+    echo: ({ text }) => say('echoed', { text }),
     flood: ({ bytes }) => {
       process.stderr.write(`${'x'.repeat(bytes)}\n`)
       say('flooded')

@@ -15,7 +15,7 @@ test.each(['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as co
     // It comes before the answer to what is sent after it.
     await until(() => run.signals().length > 0 && run.signals('forked').length > 0)
     run.send('echo', { text: 'still here' })
-    await run.message('echo')
+    await run.message('echoed')
     expect(run.signals()).toEqual([signal])
     expect(run.signals('forked')).toEqual([signal])
     run.send('exit', { code: 5 })

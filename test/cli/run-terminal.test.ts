@@ -36,7 +36,7 @@ describe.runIf(isLinux).each([
   test('the command has the terminal for its stdin and stdout, and what is typed', async () => {
     expect(await run(flags)).toMatchObject({ isTerminal: true })
     terminal.type('{"name":"echo","text":"typed"}\n')
-    await terminal.line(/^\{"name":"echo","text":"typed"\}/)
+    await terminal.line(/^\{"name":"echoed","text":"typed"\}/)
     terminal.type('{"name":"exit","code":6}\n')
     await terminal.line(/code=6/)
   })
@@ -46,7 +46,7 @@ describe.runIf(isLinux).each([
     terminal.type('\x03')
     await until(() => said('SIGINT') > 0)
     terminal.type('{"name":"echo","text":"after"}\n')
-    await terminal.line(/^\{"name":"echo","text":"after"\}/)
+    await terminal.line(/^\{"name":"echoed","text":"after"\}/)
     expect(said('SIGINT')).toBe(1)
     terminal.type('{"name":"exit","code":0}\n')
     await terminal.line(/code=0/)

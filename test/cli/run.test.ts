@@ -51,7 +51,7 @@ test("stdin, stdout and stderr are the command's", async () => {
   const run = stage.run()
   await run.up()
   run.send('echo', { text: 'through the pipe' })
-  expect(await run.message('echo')).toMatchObject({ text: 'through the pipe' })
+  expect(await run.message('echoed')).toMatchObject({ text: 'through the pipe' })
   run.send('flood', { bytes: 2 ** 20 })
   await run.message('flooded')
   await until(() => run.log.some(line => line.length === 2 ** 20))

@@ -7,6 +7,7 @@ import { until } from '../support/until.ts'
  * keyboard: `\x03` is ctrl-C, `\x1a` ctrl-Z.
  */
 export class Terminal {
+  /** What is on the screen, prompts left out; what was typed is there, too. */
   readonly lines: string[] = []
   readonly #script: ChildProcess
 
@@ -16,7 +17,9 @@ export class Terminal {
       stdio: ['pipe', 'pipe', 'inherit'],
     })
     if (this.#script.stdout) {
-      createInterface({ input: this.#script.stdout }).on('line', line => this.lines.push(line.trim()))
+      createInterface({ input: this.#script.stdout }).on('line', line =>
+        this.lines.push(line.trim().replace(/^([#$] )+/, '')),
+      )
     }
   }
 
@@ -26,10 +29,11 @@ export class Terminal {
 
   /** Waits for a line that is, or matches, this; answers it. */
   async line(wanted: RegExp): Promise<string> {
-    return await until(() => this.lines.find(line => wanted.test(line)), {
-      within: 10_000,
-      what: `${wanted} in the terminal; there was:\n${this.lines.join('\n')}`,
-    })
+    try {
+      return await until(() => this.lines.find(line => wanted.test(line)), { within: 10_000 })
+    } catch (cause) {
+      throw new Error(`no ${wanted} in the terminal; there was:\n${this.lines.join('\n')}`, { cause })
+    }
   }
 
   end(): void {
