@@ -41,6 +41,7 @@ if (who === 'command') {
 
 say(who === 'command' ? 'up' : 'forked', {
   pid: process.pid,
+  ppid: process.ppid,
   key: process.env.FENCEPOST_KEY,
   token: process.env.FENCEPOST_TOKEN,
   url: process.env.DATABASE_URL,
