@@ -79,6 +79,10 @@ create function grace() returns void language plpgsql as $$
 begin
   perform from sessions where died is null order by id for no key update;
   update sessions set expires_at = clock_timestamp() + ttl where died is null;
+  -- Neither is a grant that was forced over before its holder's trust is: that began anew as well.
+  perform from locks l where l.forced_until is not null order by l.key for no key update;
+  update locks l set forced_until = s.expires_at from sessions s
+    where l.forced_until is not null and s.id = l.session and s.died is null;
   perform durable();
 end $$;
 

@@ -61,8 +61,11 @@ end $$;
 -- Renews a session in a transaction of its own. Durable: a primary that is cut off must not go on answering.
 -- Where the clock is in doubt it does not judge: nobody has taken what this session holds while its death is not stored.
 -- `held` and `tokens` (their xor) let the client see that the two of them differ; `settle` then says in what.
+-- `forced` are tokens that an operator took, which this renewal does not extend and which `held` does not count. They come
+-- with the renewal itself: a holder that was told later would meanwhile trust them for another ttl.
 create function heartbeat(session uuid, seen witness default null)
-  returns table (renewed boolean, boot uuid, token_base bigint, server_time double precision, held bigint, tokens bigint)
+  returns table (renewed boolean, boot uuid, token_base bigint, server_time double precision, held bigint, tokens bigint,
+                 forced bigint[])
   language plpgsql security definer set search_path from current as $$
 #variable_conflict use_column
 declare
@@ -75,10 +78,11 @@ begin
   alive := found;
   perform durable();
   return query
-    select alive, c.boot, c.base, server_time(), a.n - r.n, coalesce(a.x, 0) # coalesce(r.x, 0)
+    select alive, c.boot, c.base, server_time(), a.n - r.n, coalesce(a.x, 0) # coalesce(r.x, 0), r.forced
       from cluster c,
            (select count(*) n, bit_xor(l.token) x from locks l where l.session = heartbeat.session) a,
-           (select count(*) n, bit_xor(l.token) x from locks l where l.session = heartbeat.session and l.released) r;
+           (select count(*) n, bit_xor(l.token) x, array_agg(l.token) filter (where l.forced_until is not null) forced
+              from locks l where l.session = heartbeat.session and (l.released or l.forced_until is not null)) r;
 end $$;
 
 -- After a connection was lost with calls in flight: waits for what still runs under the session's generation, and

@@ -18,14 +18,15 @@ create table locks (
   token      bigint not null,
   contended  boolean not null default false,  -- somebody may be waiting
   released   boolean not null default false,  -- to be handed over as soon as nothing pins it
+  forced_until timestamptz,                   -- an operator took it: no renewal extends it beyond this moment
   granted_at timestamptz not null default clock_timestamp(),
   label      text,
   metadata   jsonb,
-  -- Plain: not partial, not deferrable, without `contended` and `released`. It finds a session's grants, and it makes
+  -- Plain: not partial, not deferrable, without `contended`, `released` and `forced_until`. It finds a session's grants, and it makes
   -- every change of holder a key update, so that a guard's FOR KEY SHARE cannot pass on an old row version.
   unique (session, token)
 ) with (fillfactor = 60, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
-create index locks_released on locks (session) where released;
+create index locks_ending on locks (session) where released or forced_until is not null;
 
 -- The lines. A ticket exists => its key has a row in `locks` that is contended.
 -- Deleted by the hand-over that grants it, by cancel, and by whoever buries its session.
@@ -42,6 +43,22 @@ create table waiters (
 create index waiters_line on waiters (key, ticket);
 create index waiters_session on waiters (session);
 
+-- What people did by hand: who, when, why. Written by `force_release` and `raise_base`, which delete what is older than
+-- thirty days, a thousand rows at a time.
+create table events (
+  id      bigint generated always as identity primary key,
+  at      timestamptz not null default clock_timestamp(),
+  what    text not null check (what in ('forced', 'raised')),
+  role    text not null default session_user, -- as which they had logged in
+  by      text,                               -- what they called themselves
+  reason  text not null,
+  key     text collate "C",
+  token   bigint,
+  session uuid,                               -- whose grant it was: kept from everybody, it is as good as a key
+  owner   text
+);
+create index events_session on events (session) where session is not null;
+
 -- What every queue function answers with, a row for each thing that happened:
 --   granted   request, token, key             you hold it
 --   queued    request, expires_in             in line; look again at the latest when the holder's session expires
@@ -50,6 +67,7 @@ create index waiters_session on waiters (session);
 --   dead      request                         your session is over
 --   cancelled request                         its ticket is gone
 --   released  token, key                      you no longer hold it
+--   forced    token, key, expires_in          marked: it moves on when its holder gives it back, and then at the latest
 --   pinned    token, key                      the same, but a guarded transaction is still open: it goes on after that
 --   absent    token, key | request            nothing of yours was there
 --   handed    key, channel                    somebody else's grant: notify that channel once this has committed
@@ -59,10 +77,10 @@ create type answer as (
 );
 
 
--- Milliseconds until the session of a key's holder expires: a waiter looks again no later.
-create function expires_in(session uuid) returns double precision language plpgsql as $$
+-- Milliseconds until the session of a key's holder expires, or what was forced ends: a waiter looks again no later.
+create function expires_in(session uuid, forced_until timestamptz) returns double precision language plpgsql as $$
 begin
-  return (select greatest(extract(epoch from s.expires_at - clock_timestamp()) * 1000, 0)
+  return (select greatest(extract(epoch from least(s.expires_at, expires_in.forced_until) - clock_timestamp()) * 1000, 0)
             from sessions s where s.id = expires_in.session);
 end $$;
 
@@ -101,7 +119,7 @@ begin
       session = head.session, request = head.request, label = head.label, metadata = head.metadata,
       token = (select c.base from cluster c) + nextval('fencing'),
       contended = exists (select from waiters w where w.key = hand_over.key),
-      released = false, granted_at = clock_timestamp()
+      released = false, forced_until = null, granted_at = clock_timestamp()
       where l.key = hand_over.key
       returning l.token into result.token;
     perform durable();
@@ -150,7 +168,7 @@ select refuse_while_in_use();
 drop function lock_rows(text[]);
 drop function take(text, uuid);
 drop function hand_over(text, uuid);
-drop function expires_in(uuid);
+drop function expires_in(uuid, timestamptz);
 drop type answer;
-drop table waiters, locks;
+drop table events, waiters, locks;
 update cluster set version = 2;

@@ -132,7 +132,7 @@ begin
         on conflict (request, key) do nothing;
       perform durable();
     end if;
-    if held.released or not is_alive(held.session, enqueue.judged) then
+    if held.released or held.forced_until <= enqueue.judged or not is_alive(held.session, enqueue.judged) then
       moved := take(want.key, enqueue.session);
       if moved.outcome in ('granted', 'handed') then return next moved; end if;
       if moved.request = want.request then continue; end if;
@@ -144,7 +144,7 @@ begin
       select * into held from locks l where l.key = want.key;
     end if;
     result.outcome := case when want.waits then 'queued' else 'busy' end;
-    result.expires_in := expires_in(held.session);
+    result.expires_in := expires_in(held.session, held.forced_until);
     return next result;
   end loop;
 end $$;

@@ -40,18 +40,19 @@ begin
 
   select array_agg(distinct c.key) into places from (
     select l.key from locks l where l.key = any (tick.keys)
-       and (l.released or not exists (select from sessions s where s.id = l.session and s.died is null))
+       and (l.released or l.forced_until <= judged
+            or not exists (select from sessions s where s.id = l.session and s.died is null))
     union all
     select l.key from locks l where l.session = tick.session and l.released
     union all
-    select * from (select l.key from locks l where over_all and l.released limit 1000) r
+    select * from (select l.key from locks l where over_all and (l.released or l.forced_until <= judged) limit 1000) r
     union all
     select * from (select l.key from sessions s join locks l on l.session = s.id
                     where over_all and s.died is not null limit 1000) d) c;
   if places is not null then
     foreach place in array lock_rows(places) loop
       select * into held from locks l where l.key = place;
-      continue when not held.released and is_alive(held.session, null);
+      continue when not held.released and (held.forced_until <= judged) is not true and is_alive(held.session, null);
       moved := take(place, tick.session);
       if moved.outcome = 'handed' then return next moved; end if;
     end loop;
@@ -87,7 +88,7 @@ begin
            case when g.key is null then case when w.ticket is null then 'again' else 'queued' end
                 when writes and g.key <> all (ours) then 'queued' else 'granted' end,
            case when not writes or g.key = any (ours) then g.token end,
-           u.key, null::text, expires_in(l.session)
+           u.key, null::text, expires_in(l.session, l.forced_until)
       from unnest(look.keys, look.requests) u(key, request)
       left join locks l on l.key = u.key
       left join locks g on g.key = u.key and g.request = u.request and g.session = look.session and not g.released
@@ -151,14 +152,23 @@ begin
     and not exists (select from waiters w where w.session = s.id);
 end $$;
 
--- All that a session holds, for a client whose own account differs from the heartbeat's.
+-- All that a session holds, and what an operator took of it (`forced`), for a client whose own account differs from the
+-- heartbeat's.
 create function settle(session uuid, seen witness default null)
-  returns table (key text, token bigint, request uuid)
+  returns table (key text, token bigint, request uuid, forced boolean)
   language plpgsql security definer set search_path from current as $$
 #variable_conflict use_column
 begin
   perform enter(settle.seen);
-  return query select l.key, l.token, l.request from locks l where l.session = settle.session and not l.released;
+  return query
+    select l.key, l.token, l.request, l.forced_until is not null from locks l
+     where l.session = settle.session and not l.released
+    union all
+    select * from (
+      select e.key, e.token, null::uuid, true from events e
+       where e.session = settle.session and e.what = 'forced'
+         and not exists (select from locks l where l.session = e.session and l.token = e.token and not l.released)
+       order by e.id desc limit 1000) f;
 end $$;
 
 update cluster set version = 6;

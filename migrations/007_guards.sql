@@ -26,7 +26,8 @@ declare
   span    int;
   timeout text;
 begin
-  perform from locks l where l.key = pin.key and l.token = pin.token and not l.released for key share;
+  perform from locks l
+    where l.key = pin.key and l.token = pin.token and not l.released and l.forced_until is null for key share;
   if not found then return; end if;
   select s.* into holder from locks l join sessions s on s.id = l.session
     where l.key = pin.key and l.token = pin.token and s.died is null;

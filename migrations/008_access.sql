@@ -6,12 +6,12 @@ select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', t
 -- Who holds what, and who waits for what. Request ids stay out of sight: they prove whose grant it is.
 create view held as
   select l.key, l.token, s.owner, l.label, l.metadata, l.granted_at as since, s.expires_at, l.released,
-         s.info, s.opened_at as session_since
+         s.info, s.opened_at as session_since, 'exclusive' as mode, l.forced_until
     from locks l left join sessions s on s.id = l.session
    where l.session is not null;
 create view pending as
   select w.key, w.ticket, row_number() over (partition by w.key order by w.ticket) as place, s.owner, w.label,
-         w.metadata, w.enqueued_at as since, s.expires_at, s.info
+         w.metadata, w.enqueued_at as since, s.expires_at, s.info, 'exclusive' as mode
     from waiters w left join sessions s on s.id = w.session;
 
 -- Changes the settings that bind every client; null leaves one as it is.
@@ -43,13 +43,14 @@ begin
       select jsonb_agg(jsonb_build_array(r.generation, r.boot, r.token_base::text, r.server_time))
         from open_session(session, (a->>'ttl')::interval, a->>'owner', a->>'channel', a->'info', seen) r)
     when 'heartbeat' then (
-      select jsonb_agg(jsonb_build_array(r.renewed, r.boot, r.token_base::text, r.server_time, r.held, r.tokens::text))
+      select jsonb_agg(jsonb_build_array(r.renewed, r.boot, r.token_base::text, r.server_time, r.held, r.tokens::text,
+                                         r.forced::text))
         from heartbeat(session, seen) r)
     when 'raise_generation' then jsonb_build_array(jsonb_build_array(
       raise_generation(session, (a->>'generation')::bigint, seen)))
     when 'clock_stepped' then jsonb_build_array(jsonb_build_array(clock_stepped(seen)))
     when 'settle' then (
-      select jsonb_agg(jsonb_build_array(r.key, r.token::text, r.request)) from settle(session, seen) r)
+      select jsonb_agg(jsonb_build_array(r.key, r.token::text, r.request, r.forced)) from settle(session, seen) r)
     else (
       select jsonb_agg(jsonb_build_array(r.request, r.outcome, r.token::text, r.key, r.channel, r.expires_in)) from (
         select r.* from acquire(session, (a->>'generation')::bigint, keys, requests,
@@ -105,15 +106,16 @@ begin
   perform grant_routines(role, array['open_session', 'heartbeat', 'raise_generation', 'clock_stepped', 'acquire',
     'release', 'cancel', 'tick', 'settle', 'close_session', 'dispatch', 'invoke', 'pin', 'pin_again', 'assert_held', 'fence',
     'transaction_status', 'schema_version', 'present', 'presented_setting', 'fence_table', 'unfence_table', 'fenced',
-    'advisory_lock_within']);
+    'advisory_lock_within', 'query', 'incarnation']);
 end $$;
 
--- What people on duty need besides: to see, and to set.
+-- What people on duty need besides: to see, to force, to set. Not the sessions in `events`.
 create function grant_operator(role name) returns void language plpgsql set search_path from current as $$
 begin
   perform grant_application(role);
-  perform grant_routines(role, array['configure']);
+  perform grant_routines(role, array['configure', 'force_release', 'raise_base', 'dispatch_operator', 'invoke_operator']);
   execute format('grant select on held, pending to %I', role);
+  execute format('grant select (id, at, what, role, by, reason, key, token, owner) on events to %I', role);
 end $$;
 
 -- What is installed, for a client that must know whether the two understand each other.

@@ -3,7 +3,8 @@ import { hostname } from 'node:os'
 import { Calls } from './database/calls.ts'
 import { type MigrateResult, migrate } from './database/migrate.ts'
 import { Roads } from './database/roads.ts'
-import { isPool } from './database/target.ts'
+import { SightCalls } from './database/sight-calls.ts'
+import { applicationName, isPool } from './database/target.ts'
 import { AbortedError, BadOptionError, ClosedError, LostError } from './errors.ts'
 import { Guards } from './guard/host.ts'
 import { whileAlive } from './keep-alive.ts'
@@ -12,6 +13,7 @@ import { Line } from './lock/line.ts'
 import type { Lock } from './lock/lock.ts'
 import { Request, type RequestOwner } from './lock/request.ts'
 import { Watch } from './lock/watch.ts'
+import { fullKey } from './options.ts'
 import { Health } from './session/health.ts'
 import { Knowledge } from './session/knowledge.ts'
 import type { Session, SessionHost } from './session/session.ts'
@@ -26,6 +28,12 @@ import {
   type Settings,
   type TryAcquireOptions,
 } from './settings.ts'
+import { type RaiseBaseOptions, raiseBase, tokenBase } from './sight/base.ts'
+import { type ForcedRelease, type ForceReleaseOptions, forceRelease } from './sight/force-release.ts'
+import { SightHost } from './sight/host.ts'
+import { type Overview, type QueryOptions, query } from './sight/query.ts'
+import { once, warnOfOpenGuard, warnOfPolling } from './warnings.ts'
+import { settled, within } from './within.ts'
 
 /** Milliseconds after which a call counts as lost: it waits for nothing but commits. */
 const callTimeout = 10_000
@@ -43,6 +51,7 @@ export class Fencepost implements AsyncDisposable {
   readonly #line: Line
   readonly #watch: Watch
   readonly #health: Health
+  readonly #sight: SightHost
   readonly #sections = new Set<Promise<unknown>>()
   readonly #requestOwner: RequestOwner = {
     onGivenUp: request => {
@@ -73,10 +82,15 @@ export class Fencepost implements AsyncDisposable {
       knowledge,
       beatWire: roads.beat,
       onRenewed: (session, differs) => this.#renewed(session, differs),
+      onForced: (session, { key }, token) => void this.#desk.returner.release(session, key, token),
       onOver: session => this.#over(session),
       isHealthy: session => this.#health.allows(session.ttl),
     }
-    const info = JSON.stringify({ host: hostname(), pid: process.pid })
+    const info = JSON.stringify({
+      host: hostname(),
+      pid: process.pid,
+      application: applicationName(database),
+    })
     this.#settings = settings
     this.#roads = roads
     this.#health = new Health(settings.healthy)
@@ -117,6 +131,17 @@ export class Fencepost implements AsyncDisposable {
       queued: (request, session, expiresIn) => this.#queued(request, session, expiresIn),
       looked: (session, answers) => this.#watch.looked(session, answers),
       hinted: keys => this.#hinted(keys),
+    })
+    this.#sight = new SightHost({
+      schema,
+      calls: new SightCalls(schema),
+      wire: roads.ask,
+      callTimeout,
+      owner: settings.owner,
+      isClosed: () => this.#closing !== undefined,
+      witness: () => knowledge.witness(),
+      fullKey: key => fullKey(settings.namespace, key),
+      hint: (channel, key) => this.#desk.returner.hint(channel, key),
     })
   }
 
@@ -161,6 +186,30 @@ export class Fencepost implements AsyncDisposable {
     } finally {
       this.#sections.delete(running)
     }
+  }
+
+  /** Who holds and who waits: data, with which nothing can be released. @throws UnreachableError, NotMigratedError */
+  query(options?: QueryOptions): Promise<Overview> {
+    return query(this.#sight, options)
+  }
+
+  /**
+   * Takes a key from its holder, who is told at its next heartbeat (`lossReason` is `forced`). For the operator's role.
+   *
+   * @throws NotPermittedError, BadKeyError, BadOptionError, UnreachableError
+   */
+  forceRelease(key: string, options: ForceReleaseOptions): Promise<ForcedRelease> {
+    return forceRelease(this.#sight, key, options)
+  }
+
+  /** From where tokens are counted; null until somebody takes a lock in this life of the server. */
+  tokenBase(): Promise<bigint | null> {
+    return tokenBase(this.#sight)
+  }
+
+  /** Raises it above every token there was: after a restore of data alone. For the operator's role. @throws NotPermittedError */
+  raiseBase(options: RaiseBaseOptions): Promise<bigint> {
+    return raiseBase(this.#sight, options)
   }
 
   /** Creates or updates the schema, on a connection of its own. Any number of processes may do so at once. */
@@ -267,42 +316,4 @@ export class Fencepost implements AsyncDisposable {
     this.#watch.stop()
     await Promise.all([this.#roads.close(), this.#guards.close()])
   }
-}
-
-function once(tell: () => void): () => void {
-  let isTold = false
-  return () => {
-    if (!isTold) tell()
-    isTold = true
-  }
-}
-
-function warnOfPolling(): void {
-  process.emitWarning(
-    'no notification arrives through this connection (a transaction pooler?): waiting by polling. ' +
-      'Give listen: { connectionString } a direct connection, or listen: false to say that this is meant.',
-    { type: 'FencepostWarning', code: 'FENCEPOST_POLLING' },
-  )
-}
-
-function warnOfOpenGuard(key: string, milliseconds: number): void {
-  process.emitWarning(
-    `a transaction under ${JSON.stringify(key)} has been open for ${milliseconds} ms: the line waits for it`,
-    { type: 'FencepostWarning', code: 'FENCEPOST_GUARD_OPEN' },
-  )
-}
-
-async function settled(promises: readonly Promise<unknown>[], timeout: number): Promise<void> {
-  await within(Promise.allSettled(promises), timeout)
-}
-
-async function within(promise: Promise<unknown>, timeout: number): Promise<void> {
-  let timer: NodeJS.Timeout | undefined
-  await Promise.race([
-    promise,
-    new Promise<void>(resolve => {
-      if (timeout < 2 ** 31) timer = setTimeout(resolve, timeout)
-    }),
-  ])
-  clearTimeout(timer)
 }

@@ -24,3 +24,6 @@ export type { TransactionClient, TransactionOptions, TransactionPool } from './g
 export type { Lock, LockState, ReleaseOutcome } from './lock/lock.ts'
 export type { Duration } from './options.ts'
 export type { AcquireOptions, CloseOptions, FencepostOptions, TryAcquireOptions } from './settings.ts'
+export type { RaiseBaseOptions } from './sight/base.ts'
+export type { ForcedRelease, ForceReleaseOptions } from './sight/force-release.ts'
+export type { Held, Overview, Party, Pending, QueryOptions } from './sight/query.ts'

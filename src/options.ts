@@ -29,6 +29,7 @@ export function wholeNumber(name: string, value: number): number {
 const longestKey = 1_000
 const longestLabel = 200
 const longestMetadata = 1_000
+const longestReason = 1_000
 // JSON.stringify escapes NUL, and of the surrogates only those that stand alone; what jsonb cannot store, in other words.
 const unstorable = /(?<!\\)(?:\\\\)*\\u(?:d[89a-f][0-9a-f]{2}|0000)/i
 
@@ -73,6 +74,15 @@ export function checkLabel(name: 'label' | 'owner', label: string | undefined): 
     throw new BadOptionError(`${name}: want text of at most ${longestLabel} bytes of Unicode without NUL`)
   }
   return label
+}
+
+/** @throws BadOptionError */
+export function checkReason(reason: string): string {
+  const fits = typeof reason === 'string' && !reason.includes('\0') && isWellFormed(reason)
+  if (!fits || reason.trim() === '' || Buffer.byteLength(reason) > longestReason) {
+    throw new BadOptionError(`reason: want text of 1 to ${longestReason} bytes of Unicode without NUL`)
+  }
+  return reason
 }
 
 /** @throws BadOptionError */

@@ -1,8 +1,7 @@
 import { type Argument, listOf, metadataOf, seenBy, textsOf } from './arguments.ts'
-import type { Row, Statement } from './connection.ts'
+import { bigints, Calling, text, truth } from './calling.ts'
 import type { Wire } from './lane.ts'
-import { quoteIdentifier } from './migrations/quote.ts'
-import { butReleased, packed, plain, type Shape } from './shapes.ts'
+import { butReleased, packed, plain } from './shapes.ts'
 
 /** What a client has seen: it comes with every call (SQL type `witness`). */
 export interface Witness {
@@ -39,6 +38,8 @@ export interface Beat {
   readonly serverTime: number
   readonly held: number
   readonly tokens: bigint
+  /** Tokens that an operator took: this renewal does not extend them. */
+  readonly forced: readonly string[]
 }
 
 export interface Asked {
@@ -52,15 +53,12 @@ export interface Asked {
 /** Fewer grants than this cost less as rows than what puts them into one. */
 const worthPacking = 8
 
-/**
- * The SQL functions, each as a typed function over a wire. On a connection of our own a function is called as such;
- * elsewhere through the procedure `invoke`, which makes its own transaction at read committed in the same round trip.
- */
+/** The SQL functions of the queue, each as a typed function over a wire. */
 export class Calls {
-  readonly #schema: string
+  readonly #calling: Calling
 
   constructor(schema: string) {
-    this.#schema = quoteIdentifier(schema)
+    this.#calling = new Calling(schema)
   }
 
   async openSession(
@@ -75,7 +73,7 @@ export class Calls {
     },
     seen: Witness,
   ): Promise<Opened | undefined> {
-    const [row] = await this.#call(wire, timeout, 'open_session', [
+    const [row] = await this.#calling.call(wire, timeout, 'open_session', [
       ['session', session.id],
       ['ttl', `${session.ttl} milliseconds`],
       ['owner', session.owner],
@@ -94,8 +92,8 @@ export class Calls {
   }
 
   async heartbeat(wire: Wire, timeout: number, session: string, seen: Witness): Promise<Beat> {
-    const [row] = await this.#call(wire, timeout, 'heartbeat', [['session', session], seenBy(seen)])
-    const [renewed, boot, base, serverTime, held, tokens] = row ?? []
+    const [row] = await this.#calling.call(wire, timeout, 'heartbeat', [['session', session], seenBy(seen)])
+    const [renewed, boot, base, serverTime, held, tokens, forced] = row ?? []
     return {
       renewed: truth(renewed),
       boot: text(boot),
@@ -103,6 +101,7 @@ export class Calls {
       serverTime: Number(serverTime),
       held: Number(held),
       tokens: BigInt(text(tokens)),
+      forced: bigints(forced),
     }
   }
 
@@ -114,7 +113,7 @@ export class Calls {
     generation: number,
     seen: Witness,
   ): Promise<number | undefined> {
-    const [row] = await this.#call(wire, timeout, 'raise_generation', [
+    const [row] = await this.#calling.call(wire, timeout, 'raise_generation', [
       ['session', session],
       ['generation', generation],
       seenBy(seen),
@@ -123,7 +122,7 @@ export class Calls {
   }
 
   async clockStepped(wire: Wire, timeout: number, seen: Witness): Promise<void> {
-    await this.#call(wire, timeout, 'clock_stepped', [seenBy(seen)])
+    await this.#calling.call(wire, timeout, 'clock_stepped', [seenBy(seen)])
   }
 
   async settle(
@@ -131,12 +130,13 @@ export class Calls {
     timeout: number,
     session: string,
     seen: Witness,
-  ): Promise<{ key: string; token: string; request: string }[]> {
-    const rows = await this.#call(wire, timeout, 'settle', [['session', session], seenBy(seen)])
-    return rows.map(([key, token, request]) => ({
+  ): Promise<{ key: string; token: string; request: string | null; forced: boolean }[]> {
+    const rows = await this.#calling.call(wire, timeout, 'settle', [['session', session], seenBy(seen)])
+    return rows.map(([key, token, request, forced]) => ({
       key: text(key),
       token: text(token),
-      request: text(request),
+      request: request ?? null,
+      forced: truth(forced),
     }))
   }
 
@@ -274,7 +274,7 @@ export class Calls {
     args: readonly Argument[],
     shape = plain,
   ): Promise<Answer[]> {
-    const rows = await this.#call(wire, timeout, name, args, shape)
+    const rows = await this.#calling.call(wire, timeout, name, args, shape)
     return rows.map(([request, outcome, token, key, channel, expiresIn]) => ({
       request: request ?? null,
       outcome: outcome as string,
@@ -284,38 +284,4 @@ export class Calls {
       expiresIn: expiresIn == null ? null : Number(expiresIn),
     }))
   }
-
-  async #call(
-    wire: Wire,
-    timeout: number,
-    name: string,
-    args: readonly Argument[],
-    shape = plain,
-  ): Promise<Row[]> {
-    const given = args.filter(([, value]) => value !== undefined)
-    let throughInvoke = false
-    const rows = await wire.query(direct => {
-      throughInvoke = !direct
-      return direct ? this.#direct(name, given, shape) : this.#invoke(name, given)
-    }, timeout)
-    if (!throughInvoke) return shape.read(rows)
-    return (JSON.parse(rows[0]?.[0] ?? 'null') as Row[] | null) ?? []
-  }
-
-  #direct(name: string, args: readonly Argument[], shape: Shape): Statement {
-    const parameters = args.map(([argument], i) => `${argument} => $${i + 1}`)
-    return {
-      text: shape.text(`${this.#schema}.${name}(${parameters.join(', ')})`),
-      values: args.map(([, value]) => value),
-      name: `fencepost_${name}${shape.name}_${args.map(([argument]) => argument[0]).join('')}`,
-    }
-  }
-
-  #invoke(name: string, args: readonly Argument[]): Statement {
-    const named = Object.fromEntries(args.map(([argument, value, json]) => [argument, json ? json() : value]))
-    return { text: `call ${this.#schema}.invoke($1, $2)`, values: [name, JSON.stringify(named)] }
-  }
 }
-
-const text = (value: string | null | undefined): string => String(value)
-const truth = (value: unknown): boolean => value === 't' || value === true

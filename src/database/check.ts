@@ -3,8 +3,8 @@ import type { Row, Statement } from './connection.ts'
 import { quoteIdentifier } from './migrations/quote.ts'
 
 /** The schema's version that this client was written against, and the oldest that it still understands. */
-const clientVersion = 9
-const oldestVersion = 9
+const clientVersion = 10
+const oldestVersion = 10
 const oldestServer = 140_000
 
 /**

@@ -36,6 +36,19 @@ export function connector(from: PoolLike | string, applicationName: string, sche
   return timeout => Connection.open(Client, config, schema, timeout)
 }
 
+/** What the application calls itself to the server, so that people find it again. */
+export function applicationName(database: PoolLike | Queryable | string): string | undefined {
+  const options = isPool(database) ? (database.options as Record<string, unknown>) : {}
+  const url = typeof database === 'string' ? database : options.connectionString
+  const named = options.application_name ?? applicationNameIn(url) ?? process.env.PGAPPNAME
+  return typeof named === 'string' && named !== '' ? named : undefined
+}
+
+function applicationNameIn(url: unknown): string | null {
+  if (typeof url !== 'string' || !url.includes('?')) return null
+  return new URLSearchParams(url.slice(url.indexOf('?'))).get('application_name')
+}
+
 /** Where only a `query` function is to be had: no connection of ours, no listening, each call through `invoke`. */
 export class QueryWire implements Wire {
   readonly direct = false

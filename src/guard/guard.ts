@@ -142,7 +142,7 @@ function survive(transaction: Queryable): void {
 /** The handle is told of its loss, and the caller why. */
 export async function lossOf(host: GuardHost, grant: Pinnable, cause?: unknown): Promise<LostError> {
   await host.distrust(grant.session)
-  const error = new LostError(grant.key, grant.session.lossReason ?? 'expired')
+  const error = new LostError(grant.key, grant.session.lossReasonOf(grant.token))
   return cause === undefined ? error : Object.assign(error, { cause })
 }
 

@@ -5,7 +5,7 @@
 import { Backoff } from '../database/backoff.ts'
 import type { Answer } from '../database/calls.ts'
 import { BrokenConnection, explain, isTransient } from '../database/failure.ts'
-import { UnreachableError } from '../errors.ts'
+import { LostError, UnreachableError } from '../errors.ts'
 import type { Session } from '../session/session.ts'
 import type { Desk } from './desk.ts'
 import { Lock } from './lock.ts'
@@ -217,6 +217,10 @@ export class Asker {
   #grant(request: Request, token: string, session: Session): void {
     // The session's end gives the row back.
     if (session.trust() === 'over') return this.#askElsewhere(request, session)
+    if (session.isForced(token)) {
+      void this.#desk.returner.release(session, request.key, token)
+      return request.fail(new LostError(request.key, 'forced'))
+    }
     const lock = new Lock(request.details, request.id, token, session, this.#desk)
     session.held.set(token, lock)
     request.resolve(lock)

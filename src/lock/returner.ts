@@ -255,9 +255,11 @@ export class Returner {
     const rows = await calls.settle(returnWire, callTimeout, session.id, knowledge.witness())
     const there = new Set(rows.map(row => row.token))
     const askedSince = undecided()
-    for (const { key, token, request } of rows) {
+    for (const { key, token, request, forced } of rows) {
+      if (forced) session.force(token)
       const known = before.has(token) || session.held.has(token) || session.returning.has(token)
-      if (!known && !asked.has(request) && !askedSince.has(request)) void this.release(session, key, token)
+      if (known || request === null) continue
+      if (!asked.has(request) && !askedSince.has(request)) void this.release(session, key, token)
     }
     for (const [token, holding] of heldBefore) {
       if (there.has(token) || !session.held.delete(token)) continue

@@ -32,6 +32,8 @@ export interface SessionHost {
   readonly knowledge: Knowledge
   /** After each renewal: the tick, and the settling where the two accounts differ. */
   onRenewed(session: Session, differs: boolean): void
+  /** An operator took this grant, which its holder knows of now: it is given back. */
+  onForced(session: Session, holding: Holding, token: string): void
   onOver(session: Session, reason: LossReason): void
   /** False for a whole ttl: the session is drained. */
   isHealthy(session: Session): boolean
@@ -46,6 +48,8 @@ export class Session {
   readonly held: Map<string, Holding> = new Map()
   /** Tokens that are being given back: neither held nor lost until that is answered. */
   readonly returning: Set<string> = new Set()
+  /** Tokens that an operator took: an answer that grants one, on its way since before, is not believed. */
+  readonly #forced: Set<string> = new Set()
   generation = 1
   /** A call was lost in flight: the generation must be raised before another is made under it. */
   isUnsettled = false
@@ -98,6 +102,25 @@ export class Session {
 
   get lossReason(): LossReason | undefined {
     return this.#over
+  }
+
+  /** Why a grant of this session is gone. */
+  lossReasonOf(token: string): LossReason {
+    return this.isForced(token) ? 'forced' : (this.#over ?? 'expired')
+  }
+
+  isForced(token: string): boolean {
+    return this.#forced.size > 0 && this.#forced.has(token)
+  }
+
+  /** An operator took what is held under this token: its handle is told, and it is given back. */
+  force(token: string): void {
+    this.#forced.add(token)
+    const holding = this.held.get(token)
+    if (!holding) return
+    this.held.delete(token)
+    holding.lose('forced')
+    this.#host.onForced(this, holding, token)
   }
 
   /** Looks at the clocks now. Over is final: what is held has been told before this returns. */
@@ -181,6 +204,8 @@ export class Session {
     }
     if (this.#over) return
     if (!answer.renewed) return this.end('expired')
+    // Before anything is trusted for longer: the renewal does not hold for these.
+    for (const token of answer.forced) this.force(token)
     const reborn = this.#note(answer, sent)
     this.#renewed(sent)
     this.#host.onRenewed(this, reborn || this.#differs(answer))

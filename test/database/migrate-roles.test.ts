@@ -60,8 +60,27 @@ const published = [
     'close_session',
     'dispatch',
   ],
-  ...['fence', 'fence_table', 'fenced', 'heartbeat', 'invoke', 'open_session', 'pin', 'pin_again', 'present'],
-  ...['presented_setting', 'raise_generation', 'release', 'schema_version', 'settle', 'tick'],
+  ...[
+    'fence',
+    'fence_table',
+    'fenced',
+    'heartbeat',
+    'incarnation',
+    'invoke',
+    'open_session',
+    'pin',
+    'pin_again',
+  ],
+  ...[
+    'present',
+    'presented_setting',
+    'query',
+    'raise_generation',
+    'release',
+    'schema_version',
+    'settle',
+    'tick',
+  ],
   ...['transaction_status', 'unfence_table'],
 ]
 
@@ -78,10 +97,19 @@ test('an application role has USAGE and EXECUTE of what is public, and nothing m
   expect(await schemaPrivileges(application)).toEqual({ usage: true, create: false })
 })
 
-test('an operator role may see and configure as well', async () => {
+const operators = ['configure', 'dispatch_operator', 'force_release', 'invoke_operator', 'raise_base']
+
+test('an operator role may see, force and configure as well', async () => {
   await grant()
-  expect(await mayCall(operator)).toEqual([...published, 'configure'].sort())
-  expect(await mayTouch(operator)).toEqual(['held', 'pending'])
+  expect(await mayCall(operator)).toEqual([...published, ...operators].sort())
+  expect(await mayTouch(operator)).toEqual(['events', 'held', 'pending'])
+  const [events] = await db.query(
+    `select has_column_privilege($1, $2, 'reason', 'select') as reason,
+            has_column_privilege($1, $2, 'session', 'select') as session,
+            has_any_column_privilege($1, $2, 'insert, update') as write`,
+    [operator, `${schema}.events`],
+  )
+  expect(events).toEqual({ reason: true, session: false, write: false })
   expect(await schemaPrivileges(operator)).toEqual({ usage: true, create: false })
 })
 
@@ -116,11 +144,24 @@ test('the application role takes a lock with it, and gets at nothing behind the 
       `select nextval('${schema}.fencing')`,
       `select ${schema}.grace()`,
       `select ${schema}.configure(max_ttl => '1 day')`,
+      `select ${schema}.force_release('k', 'I want it')`,
+      `call ${schema}.invoke_operator('force_release', '{"key": "k", "reason": "I want it"}')`,
+      `select ${schema}.raise_base('higher')`,
+      `select * from ${schema}.held`,
+      `select * from ${schema}.events`,
       `select ${schema}.grant_operator(current_user)`,
       `create function ${schema}.acquire() returns int language sql as 'select 1'`,
     ]) {
       await expect(client.query(forbidden), forbidden).rejects.toMatchObject({ code: '42501' })
     }
+    // By the way that is open to it, the operator's functions are not to be had.
+    const { rows: through } = await client.query(
+      `call ${schema}.invoke('force_release', '{"key": "k", "reason": "I want it"}')`,
+    )
+    expect(through).toEqual([{ result: null }])
+    const seen = await client.query(`select ${schema}.query() as seen`)
+    expect(seen.rows[0].seen.held).toMatchObject([{ key: 'k', state: 'held' }])
+    expect(JSON.stringify(seen.rows)).not.toContain(session)
   })
 })
 

@@ -11,6 +11,7 @@ const span = ttl - 200
 let beats: { sent: number; answer: (more?: Partial<Beat>) => void; fail: (error: Error) => void }[] = []
 let ended: LossReason[] = []
 let lost: LossReason[] = []
+let given: string[] = []
 let healthy = true
 let session: Session
 /** Milliseconds by which the monotonic clock is read as behind. */
@@ -24,6 +25,7 @@ const answered = (): Beat => ({
   serverTime: Date.now(),
   held: session.held.size,
   tokens: [...session.held.keys()].reduce((xor, token) => xor ^ BigInt(token), 0n),
+  forced: [],
 })
 
 beforeEach(async () => {
@@ -32,6 +34,7 @@ beforeEach(async () => {
   beats = []
   ended = []
   lost = []
+  given = []
   healthy = true
   const calls = {
     openSession: () => Promise.resolve({ generation: 1, boot: 'one', base: '0', serverTime: Date.now() }),
@@ -50,6 +53,7 @@ beforeEach(async () => {
     knowledge: new Knowledge(),
     beatWire: { direct: true, isOpen: true, query: () => Promise.resolve([]) },
     onRenewed: () => {},
+    onForced: (_, { key }, token) => void given.push(`${key} ${token}`),
     onOver: (_, reason) => void ended.push(reason),
     isHealthy: () => healthy,
   }
@@ -192,4 +196,16 @@ test('renew waits for the answer, and says why there was none', async () => {
   const third = session.renew('k')
   ;(await beat(3)).answer({ renewed: false })
   await expect(third).rejects.toMatchObject({ code: 'lost', reason: 'expired' })
+})
+
+test('a renewal that says what was forced is none for that', async () => {
+  session.held.set('6', { key: 'other', requestId: 's', lose: reason => void lost.push(reason) })
+  const beating = session.beat()
+  beats[0]?.answer({ forced: ['5'], held: 1, tokens: 6n })
+  await beating
+  expect(lost).toEqual(['forced'])
+  expect(given).toEqual(['k 5'])
+  expect([...session.held.keys()]).toEqual(['6'])
+  expect(session.trust()).toBe('held')
+  expect([session.lossReasonOf('5'), session.isForced('6')]).toEqual(['forced', false])
 })

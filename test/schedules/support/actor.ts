@@ -29,6 +29,7 @@ export interface Beat {
   readonly base: bigint
   readonly held: bigint
   readonly tokens: bigint
+  readonly forced: readonly bigint[]
 }
 
 interface Asking {
@@ -140,7 +141,22 @@ export class Actor {
     const [beat] = await this.sql('select * from $schema.heartbeat($1, $2)', [this.session, row(seen)])
     if (!beat) throw new Error('no answer')
     const { renewed, boot, token_base: base, held, tokens } = beat
-    return { renewed, boot, base: BigInt(base), held: BigInt(held), tokens: BigInt(tokens) }
+    const forced = (beat.forced ?? []).map(BigInt)
+    return { renewed, boot, base: BigInt(base), held: BigInt(held), tokens: BigInt(tokens), forced }
+  }
+
+  /** Takes a key from its holder; the answer for the key comes first. */
+  async forceRelease(
+    key: string,
+    { token = null, now = false, seen }: { token?: bigint | null; now?: boolean; seen?: Seen } = {},
+  ): Promise<Answer[]> {
+    return await this.#answers('force_release($1, $2, $3, $4, null, $5)', [
+      key,
+      'a test',
+      token === null ? null : String(token),
+      now,
+      row(seen),
+    ])
   }
 
   /** The new generation, or null: the session is over. */

@@ -59,6 +59,25 @@ export class Stage {
     return row && ({ ...row, token: BigInt(row.token) } as Held)
   }
 
+  /** Milliseconds until a grant that was forced ends, whatever is renewed; null: it is not. */
+  async forcedLeft(key: string): Promise<number | null> {
+    const [row] = await this.sql(
+      `select (extract(epoch from forced_until - clock_timestamp()) * 1000)::float8 as left
+         from $schema.locks where key = $1`,
+      [key],
+    )
+    return row?.left ?? null
+  }
+
+  /** As if a ttl had passed since the mark. */
+  async forcedIsDue(key: string): Promise<void> {
+    await this.sql(
+      `update $schema.locks set forced_until = clock_timestamp() - interval '1 ms'
+        where key = $1 and forced_until is not null`,
+      [key],
+    )
+  }
+
   /** The sessions in line for a key, first one first. */
   async line(key: string): Promise<string[]> {
     const rows = await this.sql('select session from $schema.waiters where key = $1 order by ticket', [key])

@@ -1,0 +1,99 @@
+import { seenBy } from './arguments.ts'
+import { Calling, text, truth } from './calling.ts'
+import type { Answer, Witness } from './calls.ts'
+import type { Wire } from './lane.ts'
+import { quoteIdentifier } from './migrations/quote.ts'
+
+/** What `incarnation()` answers: nulls in a life of the server that nobody has entered yet. */
+export interface Incarnation {
+  readonly boot: string | null
+  /** Decimal text. */
+  readonly base: string | null
+  /** Milliseconds since 1970 by the server's clock: when it was first seen. */
+  readonly since: number | null
+  readonly standby: boolean
+}
+
+/** The SQL functions for people, each as a typed function over a wire. */
+export class SightCalls {
+  readonly #schema: string
+  readonly #calling: Calling
+
+  constructor(schema: string) {
+    this.#schema = quoteIdentifier(schema)
+    this.#calling = new Calling(schema, 'invoke_operator')
+  }
+
+  /** Reads, at whatever isolation level: JSON as the server wrote it. */
+  async query(wire: Wire, timeout: number, key: string | undefined): Promise<string> {
+    const [row] = await wire.query(
+      () => ({ text: `select ${this.#schema}.query($1::text)::text`, values: [key ?? null] }),
+      timeout,
+    )
+    return text(row?.[0])
+  }
+
+  async incarnation(wire: Wire, timeout: number): Promise<Incarnation> {
+    const [row] = await wire.query(
+      () => ({
+        text:
+          'select i.boot::text, i.base::text, (extract(epoch from i.since) * 1000)::text, i.standby::text ' +
+          `from ${this.#schema}.incarnation() i`,
+        values: [],
+      }),
+      timeout,
+    )
+    const [boot, base, since, standby] = row ?? []
+    return {
+      boot: boot ?? null,
+      base: base ?? null,
+      since: since == null ? null : Number(since),
+      standby: truth(standby) || standby === 'true',
+    }
+  }
+
+  async forceRelease(
+    wire: Wire,
+    timeout: number,
+    force: {
+      readonly key: string
+      readonly token: string | undefined
+      readonly reason: string
+      readonly now: boolean
+      readonly by: string
+    },
+    seen: Witness,
+  ): Promise<Answer[]> {
+    const rows = await this.#calling.call(wire, timeout, 'force_release', [
+      ['key', force.key],
+      ['reason', force.reason],
+      ['token', force.token],
+      ['now', force.now],
+      ['by', force.by],
+      seenBy(seen),
+    ])
+    return rows.map(([request, outcome, token, key, channel, expiresIn]) => ({
+      request: request ?? null,
+      outcome: text(outcome),
+      token: token ?? null,
+      key: key ?? null,
+      channel: channel ?? null,
+      expiresIn: expiresIn == null ? null : Number(expiresIn),
+    }))
+  }
+
+  /** The base, as decimal text. */
+  async raiseBase(
+    wire: Wire,
+    timeout: number,
+    raise: { readonly reason: string; readonly by: string },
+    seen: Witness,
+  ): Promise<string> {
+    const [row] = await this.#calling.call(wire, timeout, 'raise_base', [
+      ['reason', raise.reason],
+      ['by', raise.by],
+      seenBy(seen),
+    ])
+    return text(row?.[0])
+  }
+}

@@ -1,0 +1,63 @@
+import type { Witness } from '../database/calls.ts'
+import { endsConnection, explain, sqlState } from '../database/failure.ts'
+import type { Wire } from '../database/lane.ts'
+import type { SightCalls } from '../database/sight-calls.ts'
+import { ClosedError, type FencepostError, NotPermittedError } from '../errors.ts'
+import { whileAlive } from '../keep-alive.ts'
+
+/** What people's calls need of one client. */
+export interface SightOptions {
+  readonly schema: string
+  readonly calls: SightCalls
+  readonly wire: Wire
+  /** Milliseconds. */
+  readonly callTimeout: number
+  /** What this client calls itself, for `events`. */
+  readonly owner: string
+  isClosed(): boolean
+  witness(): Witness
+  /** A key under the client's namespace. @throws BadKeyError */
+  fullKey(key: string): string
+  /** Tells the next in line, after the commit. */
+  hint(channel: string | null, key: string | null): void
+}
+
+/** How what people ask for is asked, and what they are told where it fails. */
+export class SightHost {
+  readonly calls: SightCalls
+  readonly owner: string
+  readonly witness: () => Witness
+  readonly fullKey: (key: string) => string
+  readonly hint: (channel: string | null, key: string | null) => void
+  readonly #options: SightOptions
+
+  constructor(options: SightOptions) {
+    this.#options = options
+    this.calls = options.calls
+    this.owner = options.owner
+    this.witness = () => options.witness()
+    this.fullKey = key => options.fullKey(key)
+    this.hint = (channel, key) => options.hint(channel, key)
+  }
+
+  /** @throws ClosedError, UnreachableError, NotMigratedError, NotPermittedError, DatabaseError */
+  async run<T>(
+    call: (on: { readonly wire: Wire; readonly timeout: number }) => Promise<T>,
+    timeout: number = this.#options.callTimeout,
+  ): Promise<T> {
+    if (this.#options.isClosed()) throw new ClosedError('the client is closed')
+    try {
+      return await whileAlive(call({ wire: this.#options.wire, timeout }))
+    } catch (error) {
+      throw this.#explain(error)
+    }
+  }
+
+  #explain(error: unknown): FencepostError {
+    if (!endsConnection(error) && sqlState(error) === '42501') {
+      const message = `${(error as Error).message}: it takes the operator's role, which "fencepost migrate --grant-operator ROLE" grants`
+      return new NotPermittedError(message, { cause: error })
+    }
+    return explain(error, this.#options.schema)
+  }
+}

@@ -1,0 +1,130 @@
+import { afterEach, describe, expect, test } from 'vitest'
+import { BadKeyError, ClosedError, type Lock } from '../../src/index.ts'
+import { Stage } from '../session/stage.ts'
+import { until } from '../support/until.ts'
+
+const stage = new Stage()
+const locks: Lock[] = []
+afterEach(async () => {
+  await Promise.all(locks.splice(0).map(lock => lock.release()))
+})
+
+async function take(client = stage.client(), key = 'k', options = {}): Promise<Lock> {
+  const lock = await client.acquire(key, options)
+  locks.push(lock)
+  return lock
+}
+
+describe('query', () => {
+  test('of nothing', async () => {
+    expect(await stage.client().query()).toEqual({ held: [], pending: [] })
+  })
+
+  test('says who holds and who waits, since when, for what, and who blocks whom', async () => {
+    const begin = Date.now()
+    const metadata = { ticket: [1, 'zwei', null] }
+    const lock = await take(stage.client({ owner: 'baker', ttl: '20s' }), 'oven', {
+      label: 'bread',
+      metadata,
+    })
+    const waiters = ['first', 'second'].map(owner => stage.client({ owner }))
+    const waiting: Promise<Lock>[] = []
+    for (const [index, client] of waiters.entries()) {
+      waiting.push(client.acquire('oven', { label: `cake ${index + 1}` }))
+      await until(async () => (await client.query({ key: 'oven' })).pending.length === index + 1)
+    }
+    const seen = stage.client()
+    const { held, pending } = await seen.query()
+    const here = { host: expect.any(String), pid: process.pid }
+    expect(held).toEqual([
+      {
+        key: 'oven',
+        mode: 'exclusive',
+        state: 'held',
+        token: lock.token,
+        owner: 'baker',
+        application: process.env.PGAPPNAME ?? null,
+        ...here,
+        label: 'bread',
+        metadata,
+        since: expect.any(Date),
+        ttlLeft: expect.any(Number),
+        waiting: 2,
+      },
+    ])
+    const [one] = held
+    expect(Math.abs((one?.since.getTime() ?? 0) - begin)).toBeLessThan(60_000)
+    expect(one?.ttlLeft).toBeGreaterThan(10_000)
+    expect(one?.ttlLeft).toBeLessThanOrEqual(20_000)
+    expect(
+      pending.map(({ owner, place, label, blockedBy }) => ({ owner, place, label, blockedBy })),
+    ).toMatchObject([
+      {
+        owner: 'first',
+        place: 1,
+        label: 'cake 1',
+        blockedBy: { owner: 'baker', token: lock.token, ...here },
+      },
+      {
+        owner: 'second',
+        place: 2,
+        label: 'cake 2',
+        blockedBy: { owner: 'baker', token: lock.token, ...here },
+      },
+    ])
+    for (const { waited, ttlLeft, since } of pending) {
+      expect(waited).toBeGreaterThanOrEqual(0)
+      expect(waited).toBeLessThan(60_000)
+      expect(ttlLeft).toBeGreaterThan(0)
+      expect(since).toBeInstanceOf(Date)
+    }
+    await lock.release()
+    for (const each of waiting) await (await each).release()
+    expect(await seen.query()).toEqual({ held: [], pending: [] })
+  })
+
+  test('of one key, under the client’s namespace; of all keys, whatever their namespace', async () => {
+    await take(stage.client(), 'k')
+    await take(stage.client({ namespace: 'billing' }), 'k')
+    const names = ({ held }: { held: readonly { key: string }[] }) => held.map(({ key }) => key)
+    expect(names(await stage.client().query({ key: 'k' }))).toEqual(['k'])
+    expect(names(await stage.client({ namespace: 'billing' }).query({ key: 'k' }))).toEqual(['billing:k'])
+    expect(names(await stage.client({ namespace: 'other' }).query({ key: 'k' }))).toEqual([])
+    expect(names(await stage.client({ namespace: 'other' }).query())).toEqual(['billing:k', 'k'])
+    await expect(stage.client().query({ key: '' })).rejects.toBeInstanceOf(BadKeyError)
+  })
+
+  test('says the application’s name, with which its pool connects', async () => {
+    const url = new URL(stage.db.url)
+    url.searchParams.set('application_name', 'the "shop" & more')
+    await take(stage.client({ pool: url.href }))
+    expect((await stage.client().query()).held).toMatchObject([{ application: 'the "shop" & more' }])
+    await locks.pop()?.release()
+    await take(stage.client({ pool: stage.db.pool({ application_name: 'shop' }) }))
+    expect((await stage.client().query()).held).toMatchObject([{ application: 'shop' }])
+  })
+
+  test('is data: it holds nothing by which anything could be released, or a grant be proved', async () => {
+    await take()
+    const [session] = await stage.sql<{ id: string; request: string }>(
+      'select session as id, request from $schema.locks',
+    )
+    const { held, pending } = await stage.client().query()
+    const seen = JSON.stringify([held, pending], (_, value) =>
+      typeof value === 'bigint' ? String(value) : value,
+    )
+    expect(seen).toContain('"k"')
+    expect(seen).not.toContain(session?.id)
+    expect(seen).not.toContain(session?.request)
+    for (const entry of held) {
+      expect(Object.getPrototypeOf(entry)).toBe(Object.prototype)
+      expect(Object.values(entry).filter(value => typeof value === 'function')).toEqual([])
+    }
+  })
+
+  test('after close is refused', async () => {
+    const client = stage.client()
+    await client.close()
+    await expect(client.query()).rejects.toBeInstanceOf(ClosedError)
+  })
+})
