@@ -65,7 +65,7 @@ async function supervise(
 ): Promise<{ ended: Ended; wasCut: boolean }> {
   let ending: Promise<void> | undefined
   const watch = new LeaseWatch(lock, grace, left => {
-    if (ending) return child.kill()
+    if (ending !== undefined) return child.kill()
     ending = child.end(left)
     const { key, lossReason: reason } = lock
     const why = reason

@@ -1,5 +1,5 @@
 import { Command, Option } from 'commander'
-import { requireUrl, urlOption } from '../database-options.ts'
+import { requireUrl, schemaOption, urlOption } from '../database-options.ts'
 import { notRun } from './not-run.ts'
 import { Notes } from './notes.ts'
 import { type Plan, type RunFlags, readPlan } from './plan.ts'
@@ -15,7 +15,7 @@ export function runVerb(finish: (code: number) => void): Command {
     .argument('<command...>', 'after --: the command, and its arguments')
     .usage('<name> [options] -- <command...>')
     .addOption(urlOption())
-    .option('--schema <name>', 'where `fencepost migrate` has put the tables', 'fencepost')
+    .addOption(schemaOption())
     .option('--ttl <duration>', 'how long the lock outlives a holder that dies', '30s')
     .option('--timeout <duration>', 'how long to wait for the lock; exit 75 then (default: for ever)')
     .addOption(new Option('--no-wait', 'exit 75 at once when the lock is not free').conflicts('timeout'))
