@@ -5,6 +5,10 @@ import { migrateCommand } from './migrate.ts'
 import { redact } from './output.ts'
 import { report } from './report.ts'
 import { runVerb } from './run/verb.ts'
+import { baseVerb } from './sight/base.ts'
+import { inspectVerb } from './sight/inspect.ts'
+import { releaseVerb } from './sight/release.ts'
+import { statusVerb } from './sight/status.ts'
 
 /**
  * Runs one call of the `fencepost` command and answers its exit code. A verb is a file of its own that makes a
@@ -20,6 +24,10 @@ export async function runCommand(args: readonly string[]): Promise<number> {
     .version(version)
     .description('Locks on PostgreSQL that wait in line, expire with their holder and carry a fencing token.')
     .addCommand(runVerb(finish))
+    .addCommand(statusVerb(finish))
+    .addCommand(inspectVerb(finish))
+    .addCommand(releaseVerb(finish))
+    .addCommand(baseVerb(finish))
     .addCommand(migrateCommand(finish))
   for (const command of [program, ...program.commands]) {
     command
