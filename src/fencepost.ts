@@ -5,14 +5,16 @@ import { type MigrateResult, migrate } from './database/migrate.ts'
 import { Roads } from './database/roads.ts'
 import { SightCalls } from './database/sight-calls.ts'
 import { applicationName, isPool } from './database/target.ts'
-import { AbortedError, BadOptionError, ClosedError, LostError } from './errors.ts'
+import { AbortedError, BadOptionError, ClosedError } from './errors.ts'
 import { Guards } from './guard/host.ts'
 import { whileAlive } from './keep-alive.ts'
 import { Desk } from './lock/desk.ts'
 import { Line } from './lock/line.ts'
 import type { Lock } from './lock/lock.ts'
 import { Request, type RequestOwner } from './lock/request.ts'
+import { runSection, type Section } from './lock/section.ts'
 import { Watch } from './lock/watch.ts'
+import { Metrics, type MetricsSnapshot, outcomeOf } from './metrics.ts'
 import { fullKey } from './options.ts'
 import { Health } from './session/health.ts'
 import { Knowledge } from './session/knowledge.ts'
@@ -30,6 +32,7 @@ import {
 } from './settings.ts'
 import { type RaiseBaseOptions, raiseBase, tokenBase } from './sight/base.ts'
 import { type ForcedRelease, type ForceReleaseOptions, forceRelease } from './sight/force-release.ts'
+import { type HealthOptions, type HealthReport, health } from './sight/health.ts'
 import { SightHost } from './sight/host.ts'
 import { type Overview, type QueryOptions, query } from './sight/query.ts'
 import { once, warnOfOpenGuard, warnOfPolling } from './warnings.ts'
@@ -52,12 +55,17 @@ export class Fencepost implements AsyncDisposable {
   readonly #watch: Watch
   readonly #health: Health
   readonly #sight: SightHost
+  readonly #metrics = new Metrics()
   readonly #sections = new Set<Promise<unknown>>()
   readonly #requestOwner: RequestOwner = {
     onGivenUp: request => {
       if (request.stage === 'queued') this.#desk.returner.cancel(request)
     },
-    onDone: request => this.#line.remove(request),
+    onDone: (request, outcome) => {
+      if (outcome === 'granted') this.#metrics.granted(request.since)
+      else this.#metrics.notGranted(outcome)
+      this.#line.remove(request)
+    },
   }
   #closing: Promise<void> | undefined
 
@@ -128,6 +136,7 @@ export class Fencepost implements AsyncDisposable {
       line: this.#line,
       sessions: this.#sessions,
       guards: this.#guards,
+      metrics: this.#metrics,
       queued: (request, session, expiresIn) => this.#queued(request, session, expiresIn),
       looked: (session, answers) => this.#watch.looked(session, answers),
       hinted: keys => this.#hinted(keys),
@@ -139,6 +148,8 @@ export class Fencepost implements AsyncDisposable {
       callTimeout,
       owner: settings.owner,
       isClosed: () => this.#closing !== undefined,
+      roads,
+      sessions: () => this.#sessions.all(),
       witness: () => knowledge.witness(),
       fullKey: key => fullKey(settings.namespace, key),
       hint: (channel, key) => this.#desk.returner.hint(channel, key),
@@ -167,19 +178,19 @@ export class Fencepost implements AsyncDisposable {
    *
    * @throws LostError when the lock was lost before the section had ended: what it did may not have been alone.
    */
-  async withLock<T>(key: string, section: (lock: Lock) => Promise<T> | T): Promise<T>
-  async withLock<T>(key: string, options: AcquireOptions, section: (lock: Lock) => Promise<T> | T): Promise<T>
+  async withLock<T>(key: string, section: Section<T>): Promise<T>
+  async withLock<T>(key: string, options: AcquireOptions, section: Section<T>): Promise<T>
   async withLock<T>(
     key: string,
-    optionsOrSection: AcquireOptions | ((lock: Lock) => Promise<T> | T),
-    maybeSection?: (lock: Lock) => Promise<T> | T,
+    optionsOrSection: AcquireOptions | Section<T>,
+    maybeSection?: Section<T>,
   ): Promise<T> {
     const section = typeof optionsOrSection === 'function' ? optionsOrSection : maybeSection
     const options = typeof optionsOrSection === 'function' ? {} : optionsOrSection
     if (typeof section !== 'function')
       throw new BadOptionError('withLock: want a function to run under the lock')
     const lock = await this.acquire(key, options)
-    const running = this.#run(lock, section)
+    const running = runSection(lock, section)
     this.#sections.add(running)
     try {
       return await running
@@ -212,6 +223,22 @@ export class Fencepost implements AsyncDisposable {
     return raiseBase(this.#sight, options)
   }
 
+  /** Asks the database, and says how this client is. Fails for a bad option only. @throws BadOptionError */
+  health(options?: HealthOptions): Promise<HealthReport> {
+    return health(this.#sight, options)
+  }
+
+  /** What this client has counted since it was made. */
+  metrics(): MetricsSnapshot {
+    return this.#metrics.snapshot({
+      namespace: this.#settings.namespace,
+      received: this.#roads.heard,
+      polls: this.#watch.polls,
+      held: this.#sessions.all().reduce((total, session) => total + session.held.size, 0),
+      pending: this.#line.size,
+    })
+  }
+
   /** Creates or updates the schema, on a connection of its own. Any number of processes may do so at once. */
   async migrate(): Promise<MigrateResult> {
     const { database, schema } = this.#settings
@@ -239,6 +266,7 @@ export class Fencepost implements AsyncDisposable {
     try {
       return this.#request(key, options, orNull).promise
     } catch (error) {
+      this.#metrics.notGranted(outcomeOf(error))
       return Promise.reject(error)
     }
   }
@@ -259,19 +287,6 @@ export class Fencepost implements AsyncDisposable {
     this.#line.enqueue(request, session)
     this.#watch.queued(session, expiresIn)
     if (this.#closing !== undefined) request.giveUp(new ClosedError('the client is closed'))
-  }
-
-  async #run<T>(lock: Lock, section: (lock: Lock) => Promise<T> | T): Promise<T> {
-    let result: T
-    try {
-      result = await section(lock)
-    } catch (error) {
-      await lock.release()
-      throw error
-    }
-    const outcome = await lock.release()
-    if (outcome !== 'released' && outcome !== 'already') throw new LostError(lock.key, outcome)
-    return result
   }
 
   /** A transaction has found that a grant is not there: what the session holds is looked at, and its handles told. */

@@ -23,6 +23,8 @@ export interface ListenerEvents {
 
 export class Listener {
   readonly channel: string
+  /** Notifications so far, probes aside. */
+  heard = 0
   readonly #lane: Lane
   readonly #other: Wire
   readonly #events: ListenerEvents
@@ -73,6 +75,7 @@ export class Listener {
   #heard(payload: string): void {
     if (payload === this.#probe?.id) return this.#probe.arrived(true)
     if (this.#state === 'probing') return
+    this.heard += 1
     this.#events.hinted(keysOf(payload))
   }
 

@@ -58,6 +58,22 @@ export class Roads {
     return this.#listener?.state === 'listening'
   }
 
+  /** How the client is woken. */
+  get waking(): 'listening' | 'polling' | 'connecting' {
+    const state = this.#listener?.state ?? 'polling'
+    return state === 'listening' || state === 'polling' ? state : 'connecting'
+  }
+
+  /** Connections that are open. */
+  get connections(): number {
+    return this.#lanes.filter(lane => lane.isOpen).length
+  }
+
+  /** Notifications received so far. */
+  get heard(): number {
+    return this.#listener?.heard ?? 0
+  }
+
   async close(): Promise<void> {
     this.#isClosed = true
     this.#listener?.stop()

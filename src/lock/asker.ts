@@ -6,6 +6,7 @@ import { Backoff } from '../database/backoff.ts'
 import type { Answer } from '../database/calls.ts'
 import { BrokenConnection, explain, isTransient } from '../database/failure.ts'
 import { LostError, UnreachableError } from '../errors.ts'
+import { ticks } from '../metrics.ts'
 import type { Session } from '../session/session.ts'
 import type { Desk } from './desk.ts'
 import { Lock } from './lock.ts'
@@ -84,7 +85,7 @@ export class Asker {
   }
 
   async #askFor(batch: Request[]): Promise<Rest | undefined> {
-    const { sessions, calls, askWire, callTimeout, knowledge } = this.#desk.options
+    const { sessions, calls, askWire, callTimeout, knowledge, metrics } = this.#desk.options
     const ttl = batch[0]?.details.ttl
     if (ttl === undefined) return undefined
     let session: Session | undefined
@@ -98,10 +99,12 @@ export class Asker {
       }
       const asked = this.#mark(batch, under)
       if (asked.length === 0) return undefined
+      metrics.batches.acquire.record(asked.length)
       const answers = await calls.acquire(askWire, callTimeout, under, asked, knowledge.witness())
       this.#backoff.reset()
       this.#desk.everReached = true
       return () => {
+        metrics.answeredAt = ticks()
         const byId = new Map(asked.map(request => [request.id, request]))
         for (const answer of answers) this.deliver(answer, under, byId)
       }
@@ -160,12 +163,14 @@ export class Asker {
   }
 
   async #look(session: Session, keys: Set<string> | null): Promise<undefined> {
-    const { calls, askWire, callTimeout, knowledge, line } = this.#desk.options
+    const { calls, askWire, callTimeout, knowledge, line, metrics } = this.#desk.options
     if (session.isOver) return
     const waiting = line.queuedOf(session).filter(request => keys === null || keys.has(request.key))
     try {
+      metrics.batches.tick.record(waiting.length)
       const answers = await calls.tick(askWire, callTimeout, session.id, waiting, knowledge.witness())
       this.#backoff.reset()
+      metrics.answeredAt = ticks()
       for (const answer of answers) this.deliver(answer, session)
       this.#desk.options.looked(session, answers)
     } catch {
@@ -221,7 +226,8 @@ export class Asker {
       void this.#desk.returner.release(session, request.key, token)
       return request.fail(new LostError(request.key, 'forced'))
     }
-    const lock = new Lock(request.details, request.id, token, session, this.#desk)
+    const since = this.#desk.options.metrics.answeredAt
+    const lock = new Lock(request.details, request.id, token, session, this.#desk, since)
     session.held.set(token, lock)
     request.resolve(lock)
   }

@@ -1,6 +1,8 @@
 import type { Answer, Calls } from '../database/calls.ts'
 import type { Wire } from '../database/lane.ts'
+import type { LossReason } from '../errors.ts'
 import type { TransactionHost } from '../guard/transaction.ts'
+import type { Metrics } from '../metrics.ts'
 import type { Knowledge } from '../session/knowledge.ts'
 import type { Session } from '../session/session.ts'
 import { Asker } from './asker.ts'
@@ -24,6 +26,7 @@ export interface DeskOptions {
   readonly line: Line
   readonly sessions: { current(ttl: number): Session | undefined; open(ttl: number): Promise<Session> }
   readonly guards: TransactionHost
+  readonly metrics: Metrics
   queued(request: Request, session: Session, expiresIn: number | null): void
   looked(session: Session, answers: readonly Answer[]): void
   hinted(keys: readonly string[] | null): void
@@ -47,7 +50,11 @@ export class Desk implements LockHost {
     return this.options.guards
   }
 
-  release(session: Session, key: string, token: string): Promise<'released'> {
-    return this.returner.release(session, key, token)
+  release(session: Session, key: string, token: string, since: number): Promise<'released'> {
+    return this.returner.release(session, key, token, since)
+  }
+
+  lost(reason: LossReason, since: number): void {
+    this.options.metrics.lost(reason, since)
   }
 }

@@ -26,7 +26,9 @@ export interface LockDetails {
 /** What a lock needs of the client that granted it. */
 export interface LockHost {
   readonly guards: TransactionHost
-  release(session: Session, key: string, token: string): Promise<'released'>
+  /** @param since when it was granted, in ticks of the metrics */
+  release(session: Session, key: string, token: string, since: number): Promise<'released'>
+  lost(reason: LossReason, since: number): void
 }
 
 /**
@@ -51,13 +53,21 @@ export class Lock implements AsyncDisposable {
   readonly #session: Session
   readonly #token: string
   readonly #host: LockHost
+  readonly #since: number
   #end: 'released' | LossReason | undefined
   #controller: AbortController | undefined
   #shutdown: LostError | undefined
   #releasing: Promise<'released'> | undefined
 
   /** @internal */
-  constructor(details: LockDetails, requestId: string, token: string, session: Session, host: LockHost) {
+  constructor(
+    details: LockDetails,
+    requestId: string,
+    token: string,
+    session: Session,
+    host: LockHost,
+    since: number,
+  ) {
     this.key = details.key
     this.label = details.label
     this.metadata = details.metadata
@@ -65,6 +75,7 @@ export class Lock implements AsyncDisposable {
     this.#token = token
     this.#session = session
     this.#host = host
+    this.#since = since
   }
 
   /**
@@ -133,7 +144,7 @@ export class Lock implements AsyncDisposable {
     if (this.state === 'lost') return Promise.resolve(this.#end as LossReason)
     if (this.#releasing !== undefined) return this.#releasing.then(() => 'already')
     this.#end = 'released'
-    this.#releasing = this.#host.release(this.#session, this.key, this.#token)
+    this.#releasing = this.#host.release(this.#session, this.key, this.#token, this.#since)
     return this.#releasing
   }
 
@@ -183,6 +194,7 @@ export class Lock implements AsyncDisposable {
   lose(reason: LossReason): void {
     if (this.#end !== undefined) return
     this.#end = reason
+    this.#host.lost(reason, this.#since)
     this.#controller?.abort(new LostError(this.key, reason))
   }
 

@@ -1,6 +1,7 @@
 import { onAbort } from '../abort.ts'
 import type { Asked } from '../database/calls.ts'
 import { AbortedError, type FencepostError, LockTimeoutError, LostError } from '../errors.ts'
+import { outcomeOf, ticks } from '../metrics.ts'
 import type { Session } from '../session/session.ts'
 import type { Lock, LockDetails } from './lock.ts'
 import { nextRequestId } from './request-id.ts'
@@ -22,7 +23,8 @@ export interface RequestOptions extends LockDetails {
 export interface RequestOwner {
   /** In line it is to be cancelled; while it is being asked for, the answer comes first. */
   onGivenUp(request: Request): void
-  onDone(request: Request): void
+  /** @param outcome `granted`, `busy`, or the code of an error */
+  onDone(request: Request, outcome: string): void
 }
 
 /**
@@ -38,6 +40,8 @@ export class Request implements Asked {
   readonly details: RequestOptions
   readonly metadata: string | undefined
   readonly promise: Promise<Lock | null>
+  /** When it was made, in {@link ticks}. */
+  readonly since: number = ticks()
   stage: 'new' | 'asking' | 'queued' | 'done' = 'new'
   /** Under which it was last asked. */
   session: Session | undefined
@@ -87,17 +91,17 @@ export class Request implements Asked {
   }
 
   resolve(lock: Lock | null): void {
-    if (this.#finish()) this.#resolve(lock)
+    if (this.#finish(lock ? 'granted' : 'busy')) this.#resolve(lock)
   }
 
   /** A try that found the key taken. */
   resolveBusy(): void {
     if (this.details.orNull) this.resolve(null)
-    else this.fail(new LockTimeoutError(this.key, 0))
+    else if (this.#finish('busy')) this.#reject(new LockTimeoutError(this.key, 0))
   }
 
   fail(error: unknown): void {
-    if (this.#finish()) this.#reject(error)
+    if (this.#finish(outcomeOf(error))) this.#reject(error)
   }
 
   giveUp(error: FencepostError): void {
@@ -121,12 +125,12 @@ export class Request implements Asked {
     this.#unwatch?.()
   }
 
-  #finish(): boolean {
+  #finish(outcome: string): boolean {
     if (this.stage === 'done') return false
     this.stage = 'done'
     if (this.#patience) clearTimeout(this.#patience)
     this.#clear()
-    this.#owner.onDone(this)
+    this.#owner.onDone(this, outcome)
     return true
   }
 }

@@ -6,6 +6,7 @@ import { Backoff } from '../database/backoff.ts'
 import type { Answer } from '../database/calls.ts'
 import { BrokenConnection, endsConnection, isTransient } from '../database/failure.ts'
 import { keepAlive, letGo } from '../keep-alive.ts'
+import { ticks, ticksOf } from '../metrics.ts'
 import type { Session } from '../session/session.ts'
 import type { Desk } from './desk.ts'
 import type { Request } from './request.ts'
@@ -52,15 +53,21 @@ export class Returner {
     this.#desk = desk
   }
 
-  /** Resolves when it is answered, or will be without the caller. Never rejects. */
-  release(session: Session, key: string, token: string): Promise<'released'> {
+  /**
+   * Resolves when it is answered, or will be without the caller. Never rejects.
+   *
+   * @param since when a handle of ours was granted it, in ticks of the metrics; undefined: there is none
+   */
+  release(session: Session, key: string, token: string, since?: number): Promise<'released'> {
+    const now = performance.now()
+    if (since !== undefined) this.#desk.options.metrics.held(since, ticksOf(now))
     session.held.delete(token)
     if (session.isOver) return Promise.resolve('released')
     session.returning.add(token)
     keepAlive()
     this.#waiting += 1
     return new Promise(resolve => {
-      this.#debtsOf(session).grants.push({ key, token, since: performance.now(), resolve })
+      this.#debtsOf(session).grants.push({ key, token, since: now, resolve })
       this.#patience ??= setTimeout(() => this.#losePatience(), releasePatience).unref()
       this.#worker.wake()
     })
@@ -138,7 +145,7 @@ export class Returner {
   }
 
   async #pay(session: Session, debts: Debts): Promise<Rest | undefined> {
-    const { calls, returnWire: wire, callTimeout, knowledge } = this.#desk.options
+    const { calls, returnWire: wire, callTimeout, knowledge, metrics } = this.#desk.options
     if (debts.closes) {
       // Its end gives everything back at once. Past its ttl the database has done so by itself.
       if (performance.now() < session.closeBy) {
@@ -150,6 +157,7 @@ export class Returner {
       this.#forget(session, debts)
     } else if (debts.grants.length > 0) {
       const grants = debts.grants.slice(0, this.#shareOf(debts.grants.length))
+      metrics.batches.release.record(grants.length)
       const answers = await calls.release(wire, callTimeout, session.id, grants, knowledge.witness())
       debts.grants.splice(0, grants.length)
       const again = new Set(answers.filter(({ outcome }) => outcome === 'again').map(({ token }) => token))
@@ -163,6 +171,7 @@ export class Returner {
     } else if (debts.requests.size > 0) {
       await session.settleGeneration(wire, callTimeout)
       const requests = [...debts.requests].slice(0, batchSize)
+      metrics.batches.cancel.record(requests.length)
       const answers = await calls.cancel(wire, callTimeout, session.id, requests, knowledge.witness())
       for (const request of requests) {
         debts.requests.delete(request)
@@ -221,6 +230,7 @@ export class Returner {
   }
 
   #deliver(answers: readonly Answer[], session: Session): void {
+    if (answers.length > 0) this.#desk.options.metrics.answeredAt = ticks()
     for (const answer of answers) {
       if (answer.outcome === 'handed' || answer.outcome === 'granted')
         this.#desk.asker.deliver(answer, session)
@@ -270,6 +280,7 @@ export class Returner {
   async #notify(): Promise<undefined> {
     const hints = [...this.#hints].map(([channel, keys]) => ({ channel, payload: payloadOf([...keys]) }))
     this.#hints.clear()
+    this.#desk.options.metrics.sent += hints.length
     try {
       await this.#desk.options.calls.notify(
         this.#desk.options.returnWire,

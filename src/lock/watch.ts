@@ -15,6 +15,8 @@ export class Watch {
   readonly #asker: () => Asker
   readonly #sessions: () => Session[]
   readonly #isWaiting: (session: Session) => boolean
+  /** Looks so far that a timer began. */
+  polls = 0
   #timer: NodeJS.Timeout | undefined
   #dueAt = Number.POSITIVE_INFINITY
 
@@ -77,6 +79,7 @@ export class Watch {
       if (session.isOver) continue
       if (session.lookAt <= now + 1) {
         session.lookAt = Number.POSITIVE_INFINITY
+        this.polls += 1
         this.#asker().look(session, null)
       } else if (session.lookAt < Number.POSITIVE_INFINITY) {
         this.#lookAt(session, session.lookAt)

@@ -123,6 +123,11 @@ export class Session {
     this.#host.onForced(this, holding, token)
   }
 
+  /** When the last answered renewal was sent, in milliseconds since 1970 by the wall clock. */
+  get renewedAt(): number {
+    return this.#since.wall
+  }
+
   /** Looks at the clocks now. Over is final: what is held has been told before this returns. */
   trust(): 'held' | 'degraded' | 'suspended' | 'over' {
     const trust = this.#clocks()

@@ -4,6 +4,7 @@ import type { Wire } from '../database/lane.ts'
 import type { SightCalls } from '../database/sight-calls.ts'
 import { ClosedError, type FencepostError, NotPermittedError } from '../errors.ts'
 import { whileAlive } from '../keep-alive.ts'
+import type { Session } from '../session/session.ts'
 
 /** What people's calls need of one client. */
 export interface SightOptions {
@@ -15,6 +16,8 @@ export interface SightOptions {
   /** What this client calls itself, for `events`. */
   readonly owner: string
   isClosed(): boolean
+  readonly roads: { readonly waking: 'listening' | 'polling' | 'connecting'; readonly connections: number }
+  sessions(): readonly Session[]
   witness(): Witness
   /** A key under the client's namespace. @throws BadKeyError */
   fullKey(key: string): string
@@ -29,6 +32,8 @@ export class SightHost {
   readonly witness: () => Witness
   readonly fullKey: (key: string) => string
   readonly hint: (channel: string | null, key: string | null) => void
+  readonly roads: SightOptions['roads']
+  readonly sessions: () => readonly Session[]
   readonly #options: SightOptions
 
   constructor(options: SightOptions) {
@@ -37,17 +42,16 @@ export class SightHost {
     this.owner = options.owner
     this.witness = () => options.witness()
     this.fullKey = key => options.fullKey(key)
+    this.roads = options.roads
+    this.sessions = () => options.sessions()
     this.hint = (channel, key) => options.hint(channel, key)
   }
 
   /** @throws ClosedError, UnreachableError, NotMigratedError, NotPermittedError, DatabaseError */
-  async run<T>(
-    call: (on: { readonly wire: Wire; readonly timeout: number }) => Promise<T>,
-    timeout: number = this.#options.callTimeout,
-  ): Promise<T> {
+  async run<T>(call: (on: { readonly wire: Wire; readonly timeout: number }) => Promise<T>): Promise<T> {
     if (this.#options.isClosed()) throw new ClosedError('the client is closed')
     try {
-      return await whileAlive(call({ wire: this.#options.wire, timeout }))
+      return await whileAlive(call({ wire: this.#options.wire, timeout: this.#options.callTimeout }))
     } catch (error) {
       throw this.#explain(error)
     }

@@ -9,12 +9,16 @@ import {
   Fencepost,
   FencepostError,
   type FencepostOptions,
+  type ForcedRelease,
+  type HealthReport,
   type Lock,
   type LockState,
   LockTimeoutError,
   type LossReason,
   LostError,
+  type MetricsSnapshot,
   NotHeldError,
+  type Overview,
   QueueFullError,
   type ReleaseOutcome,
   type TryAcquireOptions,
@@ -119,6 +123,26 @@ lock.key = 'another'
 lock.state = 'held'
 // @ts-expect-error tokens are bigints: no number holds them all
 lock.token satisfies number
+
+// In sight.
+expectTypeOf(fp.query()).toEqualTypeOf<Promise<Overview>>()
+void fp.query({ key: 'k' }).then(({ held, pending }) => {
+  expectTypeOf(held[0]?.token).toEqualTypeOf<bigint | undefined>()
+  expectTypeOf(pending[0]?.place).toEqualTypeOf<number | undefined>()
+  // @ts-expect-error what is seen cannot be released
+  held[0]?.release()
+})
+expectTypeOf(fp.forceRelease('k', { reason: 'stuck', token: 5n, now: true })).toEqualTypeOf<
+  Promise<ForcedRelease>
+>()
+// @ts-expect-error why is kept
+void fp.forceRelease('k')
+// @ts-expect-error and is needed
+void fp.forceRelease('k', { now: true })
+expectTypeOf(fp.tokenBase()).toEqualTypeOf<Promise<bigint | null>>()
+expectTypeOf(fp.raiseBase({ reason: 'restored' })).toEqualTypeOf<Promise<bigint>>()
+expectTypeOf(fp.health({ timeout: '2s' })).toEqualTypeOf<Promise<HealthReport>>()
+expectTypeOf(fp.metrics()).toEqualTypeOf<MetricsSnapshot>()
 
 // The errors.
 declare const error: unknown
