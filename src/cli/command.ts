@@ -6,6 +6,7 @@ import { redact } from './output.ts'
 import { report } from './report.ts'
 import { runVerb } from './run/verb.ts'
 import { baseVerb } from './sight/base.ts'
+import { healthVerb } from './sight/health.ts'
 import { inspectVerb } from './sight/inspect.ts'
 import { releaseVerb } from './sight/release.ts'
 import { statusVerb } from './sight/status.ts'
@@ -27,6 +28,7 @@ export async function runCommand(args: readonly string[]): Promise<number> {
     .addCommand(statusVerb(finish))
     .addCommand(inspectVerb(finish))
     .addCommand(releaseVerb(finish))
+    .addCommand(healthVerb(finish))
     .addCommand(baseVerb(finish))
     .addCommand(migrateCommand(finish))
   for (const command of [program, ...program.commands]) {

@@ -8,6 +8,11 @@ const DATABASE_URL = 'postgres://user:secret@127.0.0.1:1/x'
 test.each([
   ['migrate', ['migrate']],
   ['run', ['run', 'k', '--', 'echo', 'started']],
+  ['status', ['status']],
+  ['inspect', ['inspect', 'k']],
+  ['release', ['release', 'k', '--reason', 'x']],
+  ['health', ['health']],
+  ['base', ['base']],
 ])('%s without a database, and says what to set', async (_, args) => {
   const ran = await fencepost(args)
   expect(ran).toMatchObject({ code: 64, out: '' })
@@ -39,6 +44,16 @@ test.each(
     ['run', 'k', '--'],
     ['run', '', '--', 'echo'],
     ['run', 'k', '--bogus', '--', 'echo'],
+    ['status', 'k'],
+    ['inspect'],
+    ['inspect', ''],
+    ['release', 'k'],
+    ['release', 'k', '--reason', ' '],
+    ['release', 'k', '--reason', 'x', '--token', '-1'],
+    ['health', '--timeout', 'soon'],
+    ['base', '--raise'],
+    ['base', '--reason', 'x'],
+    ['base', '--raise', '--reason', ''],
     ['run', 'k', '--ttl', 'soon', '--', 'echo'],
     ['run', 'k', '--ttl', '999ms', '--', 'echo'],
     ['run', 'k', '--grace', '-1s', '--', 'echo'],
