@@ -47,7 +47,7 @@ export function visible(text: string): string {
 /** Milliseconds for people: `850ms`, `12.3s`, `4m 10s`, `3h 5m`. */
 export function duration(milliseconds: number): string {
   if (milliseconds < 1_000) return `${Math.round(milliseconds)}ms`
-  if (milliseconds < 60_000) return `${(milliseconds / 1_000).toFixed(1)}s`
+  if (milliseconds < 60_000) return `${(Math.floor(milliseconds / 100) / 10).toFixed(1)}s`
   const seconds = Math.floor(milliseconds / 1_000)
   const minutes = Math.floor(seconds / 60)
   if (minutes < 60) return `${minutes}m ${seconds % 60}s`

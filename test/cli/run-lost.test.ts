@@ -33,7 +33,7 @@ describe('the database is away', () => {
     const { pid } = await running.up()
     proxy.blackHole()
     await until(() => !isAlive(pid), { within: 10_000 })
-    expect(await left()).toBeGreaterThan(400)
+    expect(await left()).toBeGreaterThan(1_500)
     proxy.release()
     expect(await running.exit).toBe(76)
     expect(running.notes).toContainEqual(expect.objectContaining({ event: 'ending' }))
