@@ -1,7 +1,8 @@
 // The command that the tests of `fencepost run` run: says what it is, what it is told, and what signals reach it.
 import { spawn } from 'node:child_process'
+import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { listen, say } from '../support/worker.mjs'
+import { say } from '../support/worker.mjs'
 
 const flags = process.argv.slice(2)
 const who = flags.includes('forked') ? 'forked' : 'command'
@@ -29,15 +30,21 @@ if (who === 'command') {
     spawn(process.execPath, [fileURLToPath(import.meta.url), 'forked', 'stubborn'], {
       stdio: ['ignore', 'inherit', 'inherit'],
     })
-  listen({
+  const answers = {
     exit: ({ code }) => process.exit(code),
     echo: ({ text }) => say('echoed', { text }),
     flood: ({ bytes }) => {
       process.stderr.write(`${'x'.repeat(bytes)}\n`)
       say('flooded')
     },
+  }
+  createInterface({ input: process.stdin }).on('line', line => {
+    const { name, ...fields } = JSON.parse(line)
+    answers[name](fields)
   })
-} else setInterval(() => {}, 2 ** 30)
+}
+// The end of stdin is no reason to end: whoever kills the wrapper closes it.
+setInterval(() => {}, 2 ** 30)
 
 say(who === 'command' ? 'up' : 'forked', {
   pid: process.pid,

@@ -18,7 +18,8 @@ function start(...command: string[]) {
   const run = ['run', 'k', '--schema', stage.db.schema, '--', process.execPath, commandScript, ...command]
   const child = spawn('unshare', [...namespaces, process.execPath, fileURLToPath(main), ...run], {
     env: { ...process.env, DATABASE_URL: stage.db.twistedUrl },
-    stdio: ['pipe', 'pipe', 'inherit'],
+    // unshare of util-linux 2.38 complains of its own signal mask.
+    stdio: ['pipe', 'pipe', 'ignore'],
   })
   const said: Record<string, unknown>[] = []
   createInterface({ input: child.stdout }).on('line', line => said.push(JSON.parse(line)))

@@ -1,7 +1,7 @@
 // What reaches the command, and what ends it, when a signal reaches the wrapper or the command itself.
 import { describe, expect, test } from 'vitest'
 import { until } from '../support/until.ts'
-import { isAlive, RunStage } from './run.ts'
+import { isAlive, RunStage, stateOf } from './run.ts'
 
 const stage = new RunStage()
 
@@ -72,11 +72,13 @@ describe('SIGKILL of the wrapper', () => {
     await until(() => !isAlive(pid) && !isAlive(forked.pid))
   })
 
-  test('ends a command that was stopped', async () => {
-    const run = stage.run({ flags: ['--grace', '500ms'] })
+  test('wakes a command that was stopped, so that it can end in its own way', async () => {
+    const run = stage.run({ command: ['stubborn'], flags: ['--grace', '2s'] })
     const { pid } = await run.up()
     process.kill(Number(pid), 'SIGSTOP')
+    await until(() => stateOf(pid) === 'T')
     expect(await run.kill('SIGKILL')).toBe('SIGKILL')
+    expect(run.signals()).toContain('SIGTERM')
     await until(() => !isAlive(pid))
   })
 })

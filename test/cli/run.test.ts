@@ -1,3 +1,4 @@
+import { basename } from 'node:path'
 import { escapeIdentifier } from 'pg'
 import { expect, test } from 'vitest'
 import { Fencepost } from '../../src/index.ts'
@@ -25,6 +26,8 @@ test('the command holds the lock while it runs, knows key and token, and gives i
   expect(key).toBe('größe 42')
   await using fp = new Fencepost(clientOptions(stage.db))
   expect(await fp.tryAcquire('größe 42')).toBeNull()
+  // Its name, and none of its arguments.
+  expect((await fp.query()).held).toMatchObject([{ key: 'größe 42', label: basename(process.execPath) }])
   run.send('exit', { code: 0 })
   expect(await run.exit).toBe(0)
   const lock = await fp.tryAcquire('größe 42')
