@@ -62,7 +62,8 @@ end $$;
 -- Where the clock is in doubt it does not judge: nobody has taken what this session holds while its death is not stored.
 -- `held` and `tokens` (their xor) let the client see that the two of them differ; `settle` then says in what.
 -- `forced` are tokens that an operator took, which this renewal does not extend and which `held` does not count. They come
--- with the renewal itself: a holder that was told later would meanwhile trust them for another ttl.
+-- with the renewal itself: a holder that was told later would meanwhile trust them for another ttl. From `events`, too, for
+-- by now they may have moved on; not from before two ttls, when their holder has been told or trusts nothing any more.
 create function heartbeat(session uuid, seen witness default null)
   returns table (renewed boolean, boot uuid, token_base bigint, server_time double precision, held bigint, tokens bigint,
                  forced bigint[])
@@ -78,11 +79,16 @@ begin
   alive := found;
   perform durable();
   return query
-    select alive, c.boot, c.base, server_time(), a.n - r.n, coalesce(a.x, 0) # coalesce(r.x, 0), r.forced
+    select alive, c.boot, c.base, server_time(), a.n - r.n, coalesce(a.x, 0) # coalesce(r.x, 0),
+           array(select l.token from locks l where l.session = heartbeat.session and l.forced_until is not null
+                 union
+                 select e.token from events e, sessions s
+                  where e.session = heartbeat.session and e.what = 'forced' and s.id = e.session
+                    and (e.at > clock_timestamp() - 2 * s.ttl or is_doubtful(heartbeat.seen, clock_timestamp())))
       from cluster c,
            (select count(*) n, bit_xor(l.token) x from locks l where l.session = heartbeat.session) a,
-           (select count(*) n, bit_xor(l.token) x, array_agg(l.token) filter (where l.forced_until is not null) forced
-              from locks l where l.session = heartbeat.session and (l.released or l.forced_until is not null)) r;
+           (select count(*) n, bit_xor(l.token) x from locks l
+             where l.session = heartbeat.session and (l.released or l.forced_until is not null)) r;
 end $$;
 
 -- After a connection was lost with calls in flight: waits for what still runs under the session's generation, and

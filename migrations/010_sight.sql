@@ -39,8 +39,8 @@ begin
   if btrim(coalesce(note.reason, '')) = '' then
     raise exception 'fencepost: want a reason' using errcode = 'FP009', hint = 'It is kept in the table events.';
   end if;
-  insert into events (what, reason, by, key, token, session, owner)
-    values (note.what, note.reason, note.by, note.key, note.token, note.session, note.owner);
+  insert into events (at, what, reason, by, key, token, session, owner)
+    values (clock_timestamp(), note.what, note.reason, note.by, note.key, note.token, note.session, note.owner);
   delete from events e where e.id = any (array(
     select o.id from (select x.id, x.at from events x order by x.id limit 1000) o
      where o.at < clock_timestamp() - interval '30 days'));

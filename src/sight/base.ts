@@ -12,7 +12,7 @@ export interface RaiseBaseOptions {
  * @throws UnreachableError, NotMigratedError
  */
 export async function tokenBase(host: SightHost): Promise<bigint | null> {
-  const { base } = await host.run(({ wire, timeout }) => host.calls.incarnation(wire, timeout))
+  const { base } = await host.ask(({ wire, timeout }) => host.calls.incarnation(wire, timeout))
   return base === null ? null : BigInt(base)
 }
 
@@ -25,6 +25,6 @@ export async function raiseBase(host: SightHost, options: RaiseBaseOptions): Pro
   const reason = checkReason(checkOptions(options).reason)
   const raise = { reason, by: host.owner }
   return BigInt(
-    await host.run(({ wire, timeout }) => host.calls.raiseBase(wire, timeout, raise, host.witness())),
+    await host.operate(({ wire, timeout }) => host.calls.raiseBase(wire, timeout, raise, host.witness())),
   )
 }

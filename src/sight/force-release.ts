@@ -50,7 +50,7 @@ export async function forceRelease(
     by: host.owner,
   }
   for (;;) {
-    const answers = await host.run(({ wire, timeout }) =>
+    const answers = await host.operate(({ wire, timeout }) =>
       host.calls.forceRelease(wire, timeout, force, host.witness()),
     )
     for (const { outcome, channel, key } of answers) if (outcome === 'handed') host.hint(channel, key)

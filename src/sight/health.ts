@@ -45,12 +45,12 @@ async function ask(
   timeout: number,
 ): Promise<Pick<HealthReport, 'reached' | 'error' | 'incarnation'>> {
   try {
-    const { boot, since, standby } = await host.run(({ wire }) => host.calls.incarnation(wire, timeout))
+    const { boot, since, standby } = await host.ask(({ wire }) => host.calls.incarnation(wire, timeout))
     if (standby) throw new ReadOnlyServerError('this server is a standby')
     const isKnown = boot !== null && since !== null
     return { reached: true, error: null, incarnation: isKnown ? { boot, since: new Date(since) } : null }
   } catch (error) {
-    // Whatever it was, `run` has explained it.
+    // Whatever it was, `ask` has explained it.
     return { reached: false, error: error as FencepostError, incarnation: null }
   }
 }

@@ -1,5 +1,5 @@
 import type { Witness } from '../database/calls.ts'
-import { endsConnection, explain, sqlState } from '../database/failure.ts'
+import { explain, sqlState } from '../database/failure.ts'
 import type { Wire } from '../database/lane.ts'
 import type { SightCalls } from '../database/sight-calls.ts'
 import { ClosedError, type FencepostError, NotPermittedError } from '../errors.ts'
@@ -25,6 +25,8 @@ export interface SightOptions {
   hint(channel: string | null, key: string | null): void
 }
 
+type Call<T> = (on: { readonly wire: Wire; readonly timeout: number }) => Promise<T>
+
 /** How what people ask for is asked, and what they are told where it fails. */
 export class SightHost {
   readonly calls: SightCalls
@@ -47,21 +49,31 @@ export class SightHost {
     this.hint = (channel, key) => options.hint(channel, key)
   }
 
-  /** @throws ClosedError, UnreachableError, NotMigratedError, NotPermittedError, DatabaseError */
-  async run<T>(call: (on: { readonly wire: Wire; readonly timeout: number }) => Promise<T>): Promise<T> {
-    if (this.#options.isClosed()) throw new ClosedError('the client is closed')
+  /** What every role may ask. @throws ClosedError, UnreachableError, NotMigratedError, NotPermittedError, DatabaseError */
+  async ask<T>(call: Call<T>): Promise<T> {
+    return await this.#run(call, error => explain(error, this.#options.schema))
+  }
+
+  /** What takes the operator's role. @throws as `ask` */
+  async operate<T>(call: Call<T>): Promise<T> {
+    return await this.#run(call, error => this.#explainToOperator(error))
+  }
+
+  async #run<T>(call: Call<T>, explained: (error: unknown) => FencepostError): Promise<T> {
+    const { wire, callTimeout: timeout, isClosed } = this.#options
+    if (isClosed()) throw new ClosedError('the client is closed')
     try {
-      return await whileAlive(call({ wire: this.#options.wire, timeout: this.#options.callTimeout }))
+      return await whileAlive(call({ wire, timeout }))
     } catch (error) {
-      throw this.#explain(error)
+      throw explained(error)
     }
   }
 
-  #explain(error: unknown): FencepostError {
-    if (!endsConnection(error) && sqlState(error) === '42501') {
-      const message = `${(error as Error).message}: it takes the operator's role, which "fencepost migrate --grant-operator ROLE" grants`
-      return new NotPermittedError(message, { cause: error })
-    }
-    return explain(error, this.#options.schema)
+  #explainToOperator(error: unknown): FencepostError {
+    if (sqlState(error) !== '42501') return explain(error, this.#options.schema)
+    return new NotPermittedError(
+      `${(error as Error).message}: it takes the operator's role, "fencepost migrate --grant-operator ROLE"`,
+      { cause: error },
+    )
   }
 }

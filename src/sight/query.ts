@@ -75,7 +75,7 @@ interface RawPending extends Raw {
 /** Who holds and who waits, as of one snapshot. @throws BadKeyError, UnreachableError, NotMigratedError */
 export async function query(host: SightHost, options: QueryOptions = {}): Promise<Overview> {
   const key = options.key === undefined ? undefined : host.fullKey(options.key)
-  const json = await host.run(({ wire, timeout }) => host.calls.query(wire, timeout, key))
+  const json = await host.ask(({ wire, timeout }) => host.calls.query(wire, timeout, key))
   return overview(JSON.parse(json) as { held: RawHeld[]; pending: RawPending[] })
 }
 

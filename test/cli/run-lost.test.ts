@@ -47,8 +47,10 @@ describe('the database is away', () => {
     await until(() => !isAlive(pid) && !isAlive(forked), { within: 10_000 })
     expect(await left()).toBeGreaterThan(0)
     for (const who of ['command', 'forked']) expect(running.signals(who)[0]).toBe('SIGTERM')
-    // The database stays away: nothing waits for it.
+    // The database stays away: the wrapper does not wait for it.
+    const ended = performance.now()
     expect(await running.exit).toBe(76)
+    expect(performance.now() - ended).toBeLessThan(6_000)
   })
 
   test('for less than that: the command does not notice', async () => {

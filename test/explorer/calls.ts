@@ -94,8 +94,20 @@ export const raiseGeneration = (session: string, generation: number): Call =>
 
 export const heartbeat = (session: string): Call =>
   call('heartbeat', session, [], '', {
-    columns: `null::uuid request, renewed::text outcome, null::bigint token, null::text key`,
+    columns: `null::uuid request, renewed::text outcome, forced[1] token, null::text key`,
   })
+
+/** By somebody without a session: takes a key from whoever holds it, or from the grant under that token. */
+export const force = (place: Place): Call => ({
+  function: 'force_release',
+  session: undefined,
+  places: [place],
+  generation: 1,
+  isolation: 'read committed',
+  sql: `select request, outcome, token, key
+          from force_release(${escapeLiteral(place.key)}, 'to explore', ${place.token ?? 'null'})`,
+  words: `force ${place.key}${place.token ? ` under ${place.token}` : ''}`,
+})
 
 export const closeSession = (session: string): Call => call('close_session', session, [], '')
 

@@ -27,6 +27,8 @@ interface Client {
 /** What the processes believe, by what they have sent and what was answered. */
 export class Clients {
   readonly requests = new Map<string, Request>()
+  /** Keys that somebody has sent to take by hand. */
+  readonly forced = new Set<string>()
   readonly #clients = new Map<string, Client>()
 
   open(session: string, ttl: number): void {
@@ -53,6 +55,7 @@ export class Clients {
   }
 
   sent(call: Call, generation = 1): void {
+    if (call.function === 'force_release') for (const { key } of call.places) this.forced.add(key)
     for (const place of call.places) {
       if (call.function === 'acquire' && place.request && call.session) {
         const { is } = this.requests.get(place.request) ?? {}
@@ -85,8 +88,11 @@ export class Clients {
     if (call.session === undefined || reply.error !== undefined) return
     const client = this.#client(call.session)
     if (call.function === 'heartbeat') {
-      if (reply.answers[0]?.outcome === 'true')
-        client.trustUntil = Math.max(client.trustUntil, sentAt + client.ttl)
+      const [beat] = reply.answers
+      // What was taken by hand is given up at this moment, and the renewal is none for it.
+      const taken = this.#of(call.session).find(({ token }) => token === beat?.token)
+      if (taken && taken.is !== 'gone') taken.is = 'leaving'
+      if (beat?.outcome === 'true') client.trustUntil = Math.max(client.trustUntil, sentAt + client.ttl)
       else client.over = true
     }
     if (call.function === 'close_session') client.over = true

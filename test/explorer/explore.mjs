@@ -30,6 +30,7 @@ const { status } = spawnSync(
     'test/explorer/lines.test.ts',
     'test/explorer/sessions.test.ts',
     'test/explorer/synchronous.test.ts',
+    'test/explorer/forced.test.ts',
     ...filter,
   ],
   {

@@ -11,6 +11,8 @@ export class Record {
   readonly #highest = new Map<string, number>()
   readonly #tickets = new Map<string, number>()
   readonly #lastServed = new Map<string, number>()
+  /** Tokens of grants that were seen to be marked. */
+  readonly #forced = new Set<number>()
 
   constructor(state: State) {
     this.#state = state
@@ -30,6 +32,7 @@ export class Record {
       [...this.#highest],
       [...this.#tickets],
       [...this.#lastServed],
+      [...this.#forced],
     ])
   }
 
@@ -81,7 +84,7 @@ export class Record {
     const before = this.#state
     this.#state = state
     this.#checkPins(state)
-    for (const row of before.locks) this.#checkTaking(row, state)
+    for (const row of before.locks) this.#checkTaking(row, before, state)
     for (const row of state.locks) this.#checkGrant(row, before, state)
     this.#checkLines(state)
     this.#note(state)
@@ -134,7 +137,7 @@ export class Record {
       if (isDead(settled, session) || this.clients.isOver(session)) continue
       const row = settled.locks.find(each => each.request === id)
       const ticket = settled.waiters.find(each => each.request === id)
-      if (is === 'held' && row?.token !== request.token)
+      if (is === 'held' && row?.token !== request.token && !this.#forced.has(request.token ?? 0))
         throw new Violation(`${nameOf(session)} holds ${key} and has lost it`)
       if (is === 'waiting' && !row && !ticket)
         throw new Violation(`${nameOf(session)} waits for ${key} and is forgotten`)
@@ -173,12 +176,16 @@ export class Record {
     }
   }
 
-  // A living holder that has not let go keeps its grant.
-  #checkTaking(row: LockRow, state: State): void {
+  // A living holder that has not let go keeps its grant, and one from whom it was taken by hand does as long as it was
+  // renewed by then.
+  #checkTaking(row: LockRow, before: State, state: State): void {
     const now = state.locks.find(({ key }) => key === row.key)
     const kept = now?.token === row.token && now.session === row.session && now.released === row.released
     if (kept || row.session === null || row.released) return
     if (this.clients.letsGo(row) || isDead(state, row.session)) return
+    if (row.forcedUntil !== null && row.forcedUntil <= state.clock) return
+    const holder = before.sessions.find(({ id }) => id === row.session)
+    if (this.clients.forced.has(row.key) && holder && holder.expiresAt <= state.clock) return
     throw new Violation(`${row.key} was taken from ${nameOf(row.session)}, who is alive and has not let go`)
   }
 
@@ -232,7 +239,9 @@ export class Record {
 
   #note(state: State): void {
     for (const { key, ticket, request } of state.waiters) this.#tickets.set(`${request} ${key}`, ticket)
-    for (const { key, token } of state.locks)
+    for (const { key, token, forcedUntil } of state.locks) {
       this.#highest.set(key, Math.max(token, this.#highest.get(key) ?? 0))
+      if (forcedUntil !== null) this.#forced.add(token)
+    }
   }
 }

@@ -15,6 +15,8 @@ export interface LockRow {
   readonly token: number
   readonly contended: boolean
   readonly released: boolean
+  /** Seconds since the schedule began; null: nobody took it by hand. */
+  readonly forcedUntil: number | null
 }
 
 interface Ticket {

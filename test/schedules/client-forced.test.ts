@@ -193,9 +193,7 @@ test('`now` hands over at once; the old holder hears of it at its next heartbeat
   await expect(stage.sql('select $schema.fence($1, $2)', [key, String(token)])).rejects.toMatchObject({
     code: 'FP002',
   })
-  await lock.renew().catch(() => {})
-  await until(() => lock.state === 'lost')
-  expect(lock.lossReason).toBe('forced')
+  await expect(lock.renew()).rejects.toMatchObject({ reason: 'forced' })
   expect(second.state).toBe('held')
 })
 
@@ -208,6 +206,18 @@ test('of nobody, of another token, without a reason', async () => {
     await expect(operator.forceRelease(key, bad as never)).rejects.toBeInstanceOf(BadOptionError)
   }
   expect(lock.state).toBe('held')
+})
+
+test('a holder that only has a query function is told as well', async () => {
+  const pool = stage.db.pool({ max: 2 })
+  const query = (text: string, values?: unknown[]) => pool.query(text, values)
+  const fp = clients.direct({ pool: { query }, ttl: '9s' })
+  const [lock, other] = [await fp.acquire(key), await fp.acquire(stage.key('other'))]
+  await operator.forceRelease(key, { reason })
+  await expect(lock.renew()).rejects.toMatchObject({ reason: 'forced' })
+  await until(async () => (await stage.lock(key)) === undefined)
+  await operator.forceRelease(other.key, { reason, now: true })
+  await expect(other.renew()).rejects.toMatchObject({ reason: 'forced' })
 })
 
 test('by way of a query function, at another isolation level than the queue’s', async () => {
@@ -246,5 +256,8 @@ test('the application’s role sees, and can neither force nor raise', async () 
   }
   expect(lock.state).toBe('held')
   expect(await app.tokenBase()).toBeGreaterThan(0n)
+  await stage.sql(`revoke execute on function $schema.query from ${role}`)
+  await expect(app.query()).rejects.toBeInstanceOf(NotPermittedError)
+  await expect(app.query()).rejects.toThrow('--grant ROLE')
   await app.close()
 })

@@ -127,10 +127,10 @@ lock.token satisfies number
 // In sight.
 expectTypeOf(fp.query()).toEqualTypeOf<Promise<Overview>>()
 void fp.query({ key: 'k' }).then(({ held, pending }) => {
-  expectTypeOf(held[0]?.token).toEqualTypeOf<bigint | undefined>()
-  expectTypeOf(pending[0]?.place).toEqualTypeOf<number | undefined>()
+  for (const each of held) expectTypeOf(each.token).toEqualTypeOf<bigint>()
+  for (const each of pending) expectTypeOf(each.place).toEqualTypeOf<number>()
   // @ts-expect-error what is seen cannot be released
-  held[0]?.release()
+  for (const each of held) each.release()
 })
 expectTypeOf(fp.forceRelease('k', { reason: 'stuck', token: 5n, now: true })).toEqualTypeOf<
   Promise<ForcedRelease>

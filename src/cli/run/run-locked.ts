@@ -1,10 +1,14 @@
 import { basename } from 'node:path'
 import { AbortedError } from '../../errors.ts'
 import { Fencepost } from '../../fencepost.ts'
+import { within } from '../../within.ts'
 import type { Notes } from './notes.ts'
 import type { Plan } from './plan.ts'
 import { runUnder } from './run-under.ts'
 import type { Signals } from './signals.ts'
+
+/** Milliseconds. */
+const closePatience = 3_000
 
 /** Acquires, runs, gives back; answers the exit code. @throws what `acquire` throws: the command was not started */
 export async function runLocked(plan: Plan, url: string, notes: Notes, signals: Signals): Promise<number> {
@@ -16,7 +20,8 @@ export async function runLocked(plan: Plan, url: string, notes: Notes, signals: 
     if (signals.gaveUp.aborted) throw new AbortedError(key, signals.gaveUp.reason)
     return await runUnder(lock, plan, notes, signals)
   } finally {
-    await fp.close({ timeout: 0 })
+    // Where the database is away nobody is to wait for it: what cannot be given back ends with the session.
+    await within(fp.close({ timeout: 0 }), closePatience)
   }
 }
 

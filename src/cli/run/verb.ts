@@ -35,6 +35,8 @@ export function runVerb(finish: (code: number) => void): Command {
       finish(notRun(error, key, notes))
     } finally {
       signals.stop()
+      // All that `run` says is written by then. A connection that still waits for an answer is not to hold us up.
+      setTimeout(() => process.exit(), 0).unref()
     }
   })
 }

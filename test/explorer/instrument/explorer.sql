@@ -44,7 +44,8 @@ create function explorer.state() returns jsonb language sql volatile as $$
     'clock', (select last_value from explorer.clock),
     'base', (select base from cluster),
     'locks', (select coalesce(jsonb_agg(jsonb_build_object('key', key, 'session', session, 'request', request, 'token', token,
-      'contended', contended, 'released', released) order by key), '[]') from locks),
+      'contended', contended, 'released', released,
+      'forcedUntil', extract(epoch from forced_until - '2026-01-01 00:00:00+00')::int) order by key), '[]') from locks),
     'waiters', (select coalesce(jsonb_agg(jsonb_build_object('ticket', ticket, 'key', key, 'session', session, 'request', request)
       order by ticket), '[]') from waiters),
     'sessions', (select coalesce(jsonb_agg(jsonb_build_object('id', id, 'generation', generation, 'dead', died is not null,
@@ -54,11 +55,13 @@ $$;
 create table explorer.saved_sessions as select * from sessions limit 0;
 create table explorer.saved_locks as select * from locks limit 0;
 create table explorer.saved_waiters as select * from waiters limit 0;
+create table explorer.saved_events as select * from events limit 0;
 create table explorer.saved_rest (looked_at timestamptz, fencing bigint, ticket bigint, clock bigint);
 
 create function explorer.clear() returns void language plpgsql as $$
 begin
   update cluster set base = 0;
+  delete from events;
   delete from waiters;
   delete from locks;
   delete from sessions;
@@ -72,22 +75,26 @@ begin
   delete from explorer.saved_sessions;
   delete from explorer.saved_locks;
   delete from explorer.saved_waiters;
+  delete from explorer.saved_events;
   delete from explorer.saved_rest;
   insert into explorer.saved_sessions select * from sessions;
   insert into explorer.saved_locks select * from locks;
   insert into explorer.saved_waiters select * from waiters;
+  insert into explorer.saved_events select * from events;
   insert into explorer.saved_rest select r.looked_at, f.last_value, coalesce((select max(ticket) from waiters), 0) + 1, c.last_value
     from reaper r, fencing f, explorer.clock c;
 end $$;
 
 create function explorer.restore(actors int) returns jsonb language plpgsql as $$
 begin
+  delete from events;
   delete from waiters;
   delete from locks;
   delete from sessions;
   insert into sessions select * from explorer.saved_sessions;
   insert into locks select * from explorer.saved_locks;
   insert into waiters overriding system value select * from explorer.saved_waiters;
+  insert into events overriding system value select * from explorer.saved_events;
   update reaper set looked_at = (select looked_at from explorer.saved_rest);
   update cluster set base = 0 where base <> 0;
   perform setval('fencing', r.fencing), setval(pg_get_serial_sequence('waiters', 'ticket'), r.ticket, false),

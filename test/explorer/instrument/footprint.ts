@@ -31,6 +31,7 @@ export const tables: readonly string[] = [
   'sessions',
   'locks',
   'waiters',
+  'events',
   'fences',
 ]
 

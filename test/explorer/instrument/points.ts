@@ -36,6 +36,8 @@ export const innerPoints: readonly InnerPoint[] = [
   },
   { function: 'close_session', name: 'session found', in: 'generation = s.generation + 1 where s.id' },
   { function: 'pin', name: 'row found', in: 'perform from locks l where l.key = pin.key' },
+  { function: 'force_release', name: 'session of the holder found', in: 'where s.id = named.session' },
+  { function: 'force_release', name: 'row found', in: 'where l.key = named.key and l.session' },
 ]
 
 /** Where a token is drawn before its row is there: the gate stands between the two. */
@@ -77,10 +79,11 @@ export const explored: readonly string[] = [
   'current_base',
   'new_incarnation',
   'grace',
+  'force_release',
 ]
 
 /** What they call, and the explorer takes as one with the statement that calls it. */
-export const inert: readonly string[] = ['is_doubtful', 'judged_at', 'server_time']
+export const inert: readonly string[] = ['is_doubtful', 'judged_at', 'server_time', 'note']
 
 /** The same, and what they touch does not count: the server stays the same one, and durability is switched off. */
 export const settled: readonly string[] = ['timeline', 'base_of', 'durable']
@@ -135,4 +138,6 @@ export const required: readonly string[] = [
   'cancel: delete from waiters',
   'heartbeat: session found',
   'pin: row found',
+  'force_release: session of the holder found',
+  'force_release: row found',
 ]

@@ -1,4 +1,4 @@
-import { acquire, at, cancel, guard, heartbeat, tick, token } from '../calls.ts'
+import { acquire, at, cancel, force, guard, heartbeat, tick, token } from '../calls.ts'
 import type { Program } from '../program.ts'
 import { inTurn, letGo, takeAndRelease } from '../programs/scripts.ts'
 
@@ -48,6 +48,18 @@ export const lastMoment: Program = {
   actors: [
     { name: 'A', script: () => inTurn(heartbeat('S1')) },
     { name: 'B', script: () => inTurn(acquire('S2', [at('k', 'r21')])) },
+  ],
+}
+
+export const taken: Program = {
+  name: 'a key taken by hand meets a heartbeat, and a waiter when the time is up',
+  sessions: expiring,
+  clock: [6],
+  before: [...queued, 5],
+  actors: [
+    { name: 'A', script: () => inTurn(heartbeat('S1')) },
+    { name: 'the operator', script: () => inTurn(force(at('k', 'r11'))), whole: true },
+    { name: 'B', script: () => inTurn(tick('S2', at('k', 'r21'))), whole: true },
   ],
 }
 

@@ -1,6 +1,6 @@
 import { acquire, at, release, token } from '../calls.ts'
 import { inTurn, letGo } from '../programs/scripts.ts'
-import { cancels, headDies, ownSession, queued, sessions, twoKeys } from './programs.ts'
+import { cancels, headDies, ownSession, queued, sessions, taken, twoKeys } from './programs.ts'
 import type { Variant } from './variant.ts'
 
 /** The protocol with one more of its rules taken out. */
@@ -47,6 +47,32 @@ export const weakened: readonly Variant[] = [
     program: headDies,
     depth: 1,
     finds: /k was granted to S2, whose death is stored/,
+  },
+  {
+    name: 'a key taken by hand without a look at the renewal in flight',
+    edits: [
+      {
+        function: 'force_release',
+        from: 'where s.id = named.session for no key update;',
+        to: 'where s.id = named.session;',
+      },
+    ],
+    program: taken,
+    depth: 1,
+    finds: /S1 believes that it holds k under 101, and S2 has it/,
+  },
+  {
+    name: 'a renewal that says what is marked, and not what has moved on meanwhile',
+    edits: [
+      {
+        function: 'heartbeat',
+        from: "and e.what = 'forced' and s.id = e.session",
+        to: 'and false and s.id = e.session',
+      },
+    ],
+    program: taken,
+    depth: 1,
+    finds: /S1 believes that it holds k under 101, and S2 has it/,
   },
   {
     name: 'a release that waits for one key while it holds another',

@@ -3,6 +3,7 @@ import {
   at,
   type Call,
   cancel,
+  heartbeat,
   type Place,
   raiseGeneration,
   release,
@@ -35,6 +36,13 @@ export function* letGo(session: string, ...places: readonly Place[]): Script {
     const again = answers.filter(({ outcome }) => outcome === 'again')
     rest = rest.filter(place => again.some(answer => answer.token === place.token))
   }
+}
+
+/** Renews, and gives back what it is told was taken by hand. */
+export function* beatAndGiveBack(session: string, key: string): Script {
+  const { answers } = yield heartbeat(session)
+  const forced = answers[0]?.token
+  if (forced != null) yield* letGo(session, token(key, forced))
 }
 
 /** What a client does about a request once the connection is lost on which it was sent: nothing of it may remain. */

@@ -33,6 +33,8 @@ export type Command =
     }
   | { readonly do: 'tick'; readonly slot: number; readonly overAll: boolean; readonly waiting: boolean }
   | { readonly do: 'heartbeat' | 'settle' | 'expire' | 'close'; readonly slot: number }
+  | { readonly do: 'force'; readonly grant: number; readonly now: boolean }
+  | { readonly do: 'due'; readonly key: number }
   | { readonly do: 'raise'; readonly slot: number; readonly stale: boolean }
   | { readonly do: 'pin'; readonly guard: number; readonly grant: number }
   | { readonly do: 'unpin'; readonly guard: number; readonly commit: boolean }
@@ -74,6 +76,8 @@ const command: fc.Arbitrary<Command> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ do: just('settle'), slot }) },
   { weight: 2, arbitrary: fc.record({ do: just('expire'), slot }) },
   { weight: 1, arbitrary: fc.record({ do: just('close'), slot }) },
+  { weight: 2, arbitrary: fc.record({ do: just('force'), grant: fc.nat(3), now: rarely }) },
+  { weight: 1, arbitrary: fc.record({ do: just('due'), key: fc.nat(keys.length - 1) }) },
   { weight: 1, arbitrary: fc.record({ do: just('raise'), slot, stale: rarely }) },
   { weight: 4, arbitrary: fc.record({ do: just('pin'), guard, grant: fc.nat(3) }) },
   { weight: 3, arbitrary: fc.record({ do: just('unpin'), guard, commit: fc.boolean() }) },

@@ -118,13 +118,28 @@ export class DatabaseSide {
   }
 
   async settle(session: string): Promise<{ key: string; token: string; request: string }[]> {
-    return (await this.#query('select * from SCHEMA.settle($1)', [session])) as never
+    return (await this.#query('select key, token, request from SCHEMA.settle($1) where not forced', [
+      session,
+    ])) as never
   }
 
   async expire(session: string): Promise<void> {
     await this.#query(
       `update SCHEMA.sessions set expires_at = clock_timestamp() - interval '1 s' where id = $1`,
       [session],
+    )
+  }
+
+  force(key: string, token: string, now: boolean): Promise<Row[]> {
+    return this.#answers(`force_release($1, 'a model', $2, $3)`, [key, token, now])
+  }
+
+  /** As if a ttl had passed since the mark, and nothing else had. */
+  async due(key: string): Promise<void> {
+    await this.#query(
+      `update SCHEMA.locks set forced_until = clock_timestamp() - interval '1 s'
+        where key = $1 and forced_until is not null`,
+      [key],
     )
   }
 

@@ -39,6 +39,7 @@ test('the SQL functions do what the model does, call after call', async () => {
     'released',
     'absent',
     'cancelled',
+    'forced',
     'dead',
     'a guard',
     'no guard',

@@ -14,6 +14,8 @@ export interface GrantState {
   session: string | null
   request: string | null
   released: boolean
+  /** Taken by hand: and, `due`, the last renewal before that has run out. */
+  forced: 'no' | 'marked' | 'due'
   /** Grants are numbered: another number, another token. */
   readonly number: number
 }
@@ -80,7 +82,7 @@ export class Protocol {
       this.#line(key).push({ request, session: id })
     }
     const still = { outcome: waits ? 'queued' : 'busy', key, request }
-    if (!held.released && this.#judge(held.session)) return [still]
+    if (!held.released && held.forced !== 'due' && this.#judge(held.session)) return [still]
     const moved = this.#take(key, id)
     if (moved.request === request) return [moved]
     if (moved.outcome === 'free') return [{ outcome: 'again', key, request }]
@@ -129,7 +131,7 @@ export class Protocol {
     const said: Said[] = []
     for (const key of [...this.grants.keys()].sort()) {
       const held = this.grants.get(key) as GrantState
-      if (!held.released && this.#isAlive(held.session)) continue
+      if (!held.released && held.forced !== 'due' && this.#isAlive(held.session)) continue
       if (!(overAll || asked.has(key) || (held.released && held.session === id))) continue
       const moved = this.#take(key, id)
       if (moved.outcome === 'handed') said.push(moved)
@@ -152,7 +154,8 @@ export class Protocol {
 
   /** The keys that a session holds by the account of the heartbeat. */
   held(id: string): string[] {
-    return [...this.grants].filter(([, held]) => held.session === id && !held.released).map(([key]) => key)
+    const isTheirs = (held: GrantState) => held.session === id && !held.released && held.forced === 'no'
+    return [...this.grants].filter(([, held]) => isTheirs(held)).map(([key]) => key)
   }
 
   raise(id: string, generation: number): number | null {
@@ -192,7 +195,8 @@ export class Protocol {
   /** Whether the pin is granted. */
   pin(guard: number, key: string, current: boolean): boolean {
     const held = this.grants.get(key)
-    if (!current || !held || held.released || !this.#isAlive(held.session)) return false
+    if (!current || !held || held.released || held.forced !== 'no' || !this.#isAlive(held.session))
+      return false
     this.guards.set(guard, key)
     return true
   }
@@ -201,9 +205,28 @@ export class Protocol {
     this.guards.delete(guard)
   }
 
+  /** By hand. @param current whether the token is that of the key's present grant */
+  force(key: string, current: boolean, now: boolean): Said[] {
+    const held = this.grants.get(key)
+    if (!held || held.session === null || !current) return [{ outcome: 'absent', key }]
+    const holder = this.sessions.get(held.session)
+    if (now || holder?.expired) held.forced = 'due'
+    if (held.forced === 'no') held.forced = 'marked'
+    if (!held.released && held.forced !== 'due' && this.#isAlive(held.session))
+      return [{ outcome: 'forced', key }]
+    const moved = this.#take(key, 'nobody')
+    return [{ outcome: moved.outcome === 'pinned' ? 'pinned' : 'released', key }, ...passedOn(moved)]
+  }
+
+  /** Time passes over a mark. */
+  due(key: string): void {
+    const held = this.grants.get(key)
+    if (held?.forced === 'marked') held.forced = 'due'
+  }
+
   #grant(key: string, session: string, request: string): void {
     this.#granted += 1
-    this.grants.set(key, { session, request, released: false, number: this.#granted })
+    this.grants.set(key, { session, request, released: false, forced: 'no', number: this.#granted })
   }
 
   #line(key: string): Ticket[] {

@@ -125,6 +125,16 @@ export class Run {
         expect(await database.raise(session, from)).toBe(model.raise(session, from))
         return await this.#compare([], [])
       }
+      case 'force': {
+        const [grant] = pick(this.#grants(), [command.grant])
+        if (!grant) return
+        const said = model.force(grant.key, this.#tokens.get(grant.key) === grant.token, command.now)
+        return await this.#compare(await database.force(grant.key, grant.token, command.now), said)
+      }
+      case 'due':
+        await database.due(keys[command.key] as string)
+        model.due(keys[command.key] as string)
+        return
       case 'pin': {
         const [grant] = pick(this.#grants(), [command.grant])
         if (!grant || model.guards.has(command.guard)) return
