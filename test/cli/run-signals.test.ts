@@ -68,7 +68,7 @@ describe('SIGKILL of the wrapper', () => {
     const { pid } = await run.up()
     const forked = await run.message('forked')
     expect(await run.kill('SIGKILL')).toBe('SIGKILL')
-    expect([run.signals()[0], run.signals('forked')[0]]).toEqual(['SIGTERM', 'SIGTERM'])
+    for (const who of ['command', 'forked']) expect(run.signals(who)).toContain('SIGTERM')
     await until(() => !isAlive(pid) && !isAlive(forked.pid))
   })
 

@@ -1,4 +1,5 @@
 import { spawnSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach, beforeAll } from 'vitest'
 import { Child, type Message } from '../support/child.ts'
@@ -98,6 +99,15 @@ export function isAlive(pid: unknown): boolean {
 
 /** `T`: it stands still. `Z`: it has ended, and nobody has looked. Empty: there is no such process. */
 export function stateOf(pid: unknown): string {
-  const { stdout } = spawnSync('ps', ['-o', 'stat=', '-p', String(pid)], { encoding: 'utf8' })
-  return stdout.trim().slice(0, 1)
+  if (process.platform !== 'linux') {
+    return spawnSync('ps', ['-o', 'stat=', '-p', String(pid)], { encoding: 'utf8' })
+      .stdout.trim()
+      .slice(0, 1)
+  }
+  try {
+    // The name before it may hold anything, a parenthesis included.
+    return readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)?.slice(0, 1) ?? ''
+  } catch {
+    return ''
+  }
 }
