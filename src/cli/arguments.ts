@@ -13,3 +13,9 @@ export function wholeNumber(least: number): (text: string) => number {
 export function collect(text: string, before: readonly string[] = []): readonly string[] {
   return [...before, text]
 }
+
+/** A fencing token. */
+export function wholeToken(text: string): bigint {
+  if (/^\d{1,19}$/.test(text)) return BigInt(text)
+  throw new InvalidArgumentError('Want a token: a whole number.')
+}

@@ -4,6 +4,12 @@ import { exitCode } from './exit-codes.ts'
 import { migrateCommand } from './migrate.ts'
 import { redact } from './output.ts'
 import { report } from './report.ts'
+import { runVerb } from './run/verb.ts'
+import { baseVerb } from './sight/base.ts'
+import { healthVerb } from './sight/health.ts'
+import { inspectVerb } from './sight/inspect.ts'
+import { releaseVerb } from './sight/release.ts'
+import { statusVerb } from './sight/status.ts'
 
 /**
  * Runs one call of the `fencepost` command and answers its exit code. A verb is a file of its own that makes a
@@ -11,15 +17,20 @@ import { report } from './report.ts'
  */
 export async function runCommand(args: readonly string[]): Promise<number> {
   let code: number = exitCode.ok
+  const finish = (found: number) => {
+    code = found
+  }
   const { version } = createRequire(import.meta.url)('../../package.json') as { version: string }
   const program = new Command('fencepost')
     .version(version)
     .description('Locks on PostgreSQL that wait in line, expire with their holder and carry a fencing token.')
-    .addCommand(
-      migrateCommand(found => {
-        code = found
-      }),
-    )
+    .addCommand(runVerb(finish))
+    .addCommand(statusVerb(finish))
+    .addCommand(inspectVerb(finish))
+    .addCommand(releaseVerb(finish))
+    .addCommand(healthVerb(finish))
+    .addCommand(baseVerb(finish))
+    .addCommand(migrateCommand(finish))
   for (const command of [program, ...program.commands]) {
     command
       .exitOverride()

@@ -4,6 +4,7 @@ import { type MigrationStatus, migrationStatus } from '../database/migration-sta
 import { latestVersion } from '../database/migrations/catalog.ts'
 import { migrationSql } from '../database/migrations/script.ts'
 import { collect, wholeNumber } from './arguments.ts'
+import { requireUrl, urlOption } from './database-options.ts'
 import { exitCode } from './exit-codes.ts'
 import { print, tell } from './output.ts'
 
@@ -28,7 +29,7 @@ const changing = ['grant', 'grantOperator', 'maxTtl', 'down']
 export function migrateCommand(finish: (code: number) => void): Command {
   const command = new Command('migrate')
     .description('Bring the schema up to date, or check it, or print the SQL for another tool.')
-    .addOption(new Option('--url <url>', 'the database: a connection string').env('DATABASE_URL'))
+    .addOption(urlOption())
     .option('--schema <name>', 'the schema, created if there is none', 'fencepost')
     .addOption(
       new Option('--check', 'change nothing; exit 1 when something is pending or has drifted').conflicts(
@@ -65,8 +66,8 @@ async function run(command: Command, flags: MigrateFlags): Promise<number> {
   if (flags.sql) return printSql(flags)
   if (flags.from !== undefined || flags.to !== undefined)
     command.error('error: --from and --to go with --sql')
-  if (!flags.url) return command.error('error: no database named: give --url URL, or set DATABASE_URL')
-  const target = { connection: flags.url, schema: flags.schema, wait: flags.wait, log: tell }
+  const connection = requireUrl(command, flags.url)
+  const target = { connection, schema: flags.schema, wait: flags.wait, log: tell }
   return flags.check ? check(flags, await migrationStatus(target)) : await change(flags, target)
 }
 

@@ -1,4 +1,11 @@
-import { BadOptionError, FencepostError, UnreachableError } from '../errors.ts'
+import {
+  BadKeyError,
+  BadOptionError,
+  FencepostError,
+  NotMigratedError,
+  NotPermittedError,
+  UnreachableError,
+} from '../errors.ts'
 import { exitCode } from './exit-codes.ts'
 import { tell } from './output.ts'
 
@@ -11,6 +18,12 @@ export function report(error: unknown): number {
   tell(`fencepost: ${error.message}`)
   const { cause } = error
   if (cause instanceof Error && 'hint' in cause && typeof cause.hint === 'string') tell(`hint: ${cause.hint}`)
-  if (error instanceof BadOptionError) return exitCode.usage
+  return codeOf(error)
+}
+
+/** The exit code for an error that is told. */
+export function codeOf(error: FencepostError): number {
+  if (error instanceof BadOptionError || error instanceof BadKeyError) return exitCode.usage
+  if (error instanceof NotMigratedError || error instanceof NotPermittedError) return exitCode.misconfigured
   return error instanceof UnreachableError ? exitCode.unavailable : exitCode.failed
 }

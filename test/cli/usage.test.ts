@@ -5,8 +5,16 @@ import { fencepost } from './fencepost.ts'
 // Nobody listens there: what gets as far as connecting ends with another code.
 const DATABASE_URL = 'postgres://user:secret@127.0.0.1:1/x'
 
-test('without a database, and says what to set', async () => {
-  const ran = await fencepost(['migrate'])
+test.each([
+  ['migrate', ['migrate']],
+  ['run', ['run', 'k', '--', 'echo', 'started']],
+  ['status', ['status']],
+  ['inspect', ['inspect', 'k']],
+  ['release', ['release', 'k', '--reason', 'x']],
+  ['health', ['health']],
+  ['base', ['base']],
+])('%s without a database, and says what to set', async (_, args) => {
+  const ran = await fencepost(args)
   expect(ran).toMatchObject({ code: 64, out: '' })
   expect(ran.errors).toContain('--url')
   expect(ran.errors).toContain('DATABASE_URL')
@@ -31,6 +39,29 @@ test.each(
     ['migrate', '--url', 'postgres://user:secret@[bad/x'],
     ['migrate', '--ulr=postgres://user:secret@host/x'],
     ['postgres://user:secret@host/x'],
+    ['run'],
+    ['run', 'k'],
+    ['run', 'k', '--'],
+    ['run', '', '--', 'echo'],
+    ['run', 'k', '--bogus', '--', 'echo'],
+    ['status', 'k'],
+    ['inspect'],
+    ['inspect', ''],
+    ['release', 'k'],
+    ['release', 'k', '--reason', ' '],
+    ['release', 'k', '--reason', 'x', '--token', '-1'],
+    ['health', '--timeout', 'soon'],
+    ['base', '--raise'],
+    ['base', '--reason', 'x'],
+    ['base', '--raise', '--reason', ''],
+    ['run', 'k', '--ttl', 'soon', '--', 'echo'],
+    ['run', 'k', '--ttl', '999ms', '--', 'echo'],
+    ['run', 'k', '--grace', '-1s', '--', 'echo'],
+    ['run', 'k', '--timeout', 'soon', '--', 'echo'],
+    ['run', 'k', '--timeout', '1s', '--no-wait', '--', 'echo'],
+    ['run', 'k', '--schema', '', '--', 'echo'],
+    ['run', 'k', '--dev', '--url', 'postgres://user:secret@host/x', '--', 'echo'],
+    ['run', 'k', '--url', 'postgres://user:secret@[bad/x', '--', 'echo'],
   ].map(args => [args.join(' '), args] as const),
 )('%s', async (_, args) => {
   const ran = await fencepost(args, { DATABASE_URL })
@@ -38,6 +69,13 @@ test.each(
   expect(ran.errors).not.toBe('')
   expect(ran.errors).not.toContain('secret')
   expect(ran.errors).not.toContain('    at ')
+})
+
+test('run: help', async () => {
+  const ran = await fencepost(['run', '--help'])
+  expect(ran).toMatchObject({ code: 0, errors: '' })
+  for (const flag of ['--ttl', '--timeout', '--no-wait', '--grace', '--foreground', '--dev', '--json'])
+    expect(ran.out).toContain(flag)
 })
 
 test('help is not', async () => {

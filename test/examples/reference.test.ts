@@ -51,14 +51,6 @@ describe('docs/reference.md', () => {
     for (const name of names) expect(text).toContain(`\`${name}`)
   })
 
-  test('names the options of the command', () => {
-    const text = section(reference, '`fencepost migrate`')
-    const options = read('src/cli/migrate.ts').matchAll(/(?:option\(|Option\()\s*'(--[a-z-]+)/g)
-    const names = [...options].map(([, name]) => String(name))
-    expect(names.length).toBeGreaterThan(8)
-    for (const name of names) expect(text).toContain(name)
-  })
-
   test('leads to every SQLSTATE that the migrations raise', () => {
     const files = readdirSync(`${root}migrations`).filter(name => name.endsWith('.sql'))
     const raised = new Set(files.flatMap(name => read(`migrations/${name}`).match(/'FP\d{3}'/g) ?? []))

@@ -1,0 +1,32 @@
+import { basename } from 'node:path'
+import { AbortedError } from '../../errors.ts'
+import { Fencepost } from '../../fencepost.ts'
+import { within } from '../../within.ts'
+import type { Notes } from './notes.ts'
+import type { Plan } from './plan.ts'
+import { runUnder } from './run-under.ts'
+import type { Signals } from './signals.ts'
+
+/** Milliseconds. */
+const closePatience = 3_000
+
+/** Acquires, runs, gives back; answers the exit code. @throws what `acquire` throws: the command was not started */
+export async function runLocked(plan: Plan, url: string, notes: Notes, signals: Signals): Promise<number> {
+  const { schema, ttl, key, timeout } = plan
+  const fp = new Fencepost({ connectionString: url, schema, ttl })
+  try {
+    const lock = await fp.acquire(key, { timeout, signal: signals.gaveUp, label: labelOf(plan.command) })
+    // The grant and the signal may meet.
+    if (signals.gaveUp.aborted) throw new AbortedError(key, signals.gaveUp.reason)
+    return await runUnder(lock, plan, notes, signals)
+  } finally {
+    // Where the database is away nobody is to wait for it: what cannot be given back ends with the session.
+    await within(fp.close({ timeout: 0 }), closePatience)
+  }
+}
+
+/** For those who look who holds what. Of the command only its name: arguments may hold secrets. */
+function labelOf([file = '']: readonly string[]): string | undefined {
+  const name = basename(file)
+  return Buffer.byteLength(name) <= 200 && Buffer.from(name).toString() === name ? name : undefined
+}

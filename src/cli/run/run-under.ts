@@ -1,0 +1,93 @@
+import type { Lock } from '../../lock/lock.ts'
+import { exitCode } from '../exit-codes.ts'
+import { CommandProcess, type Ended } from './command-process.ts'
+import { Guardian } from './guardian.ts'
+import { followJobControl } from './job-control.ts'
+import { LeaseWatch } from './lease-watch.ts'
+import type { Notes } from './notes.ts'
+import type { Plan } from './plan.ts'
+import type { Signals } from './signals.ts'
+
+/**
+ * Runs the command under a lock that is held, and gives the lock back when it has ended. Answers the exit code.
+ *
+ *   running --ended by itself--> released
+ *      |  a grace before trust ends, with no renewal answered: SIGTERM; the rest is killed when trust ends
+ *      |  lost before that: SIGKILL, for another may hold the lock already
+ *      v
+ *   ended for the lock: 76
+ */
+export async function runUnder(lock: Lock, plan: Plan, notes: Notes, signals: Signals): Promise<number> {
+  const { key } = lock
+  const token = String(lock.token)
+  notes.say('granted', { key, token })
+  const guardian = new Guardian(plan.grace, error =>
+    notes.say(
+      'unguarded',
+      { message: error.message },
+      `${error.message}: if this is killed, the command goes on`,
+    ),
+  )
+  const child = new CommandProcess({
+    ...plan,
+    env: { ...process.env, ...plan.env, FENCEPOST_KEY: key, FENCEPOST_TOKEN: token },
+  })
+  if (child.target !== undefined) guardian.watch(child.target)
+  const { ended, wasCut } = await supervise(lock, child, plan, notes, signals)
+  guardian.release()
+  if (ended.error)
+    notes.say(
+      'error',
+      { key, message: ended.error.message },
+      `cannot run the command: ${ended.error.message}`,
+    )
+  else notes.say('ended', { key, token, code: ended.code, signal: ended.signal })
+
+  const outcome = await lock.release()
+  notes.say('released', { key, token, outcome })
+  if (wasCut) return exitCode.lost
+  if (outcome === 'released' || outcome === 'already') return ended.code
+  notes.say(
+    'lost',
+    { key, token, reason: outcome },
+    `${show(key)} was lost (${outcome}) before the command ended`,
+  )
+  return exitCode.lost
+}
+
+/** @returns how the command ended, and whether that was for the lock's sake */
+async function supervise(
+  lock: Lock,
+  child: CommandProcess,
+  { grace, foreground }: Plan,
+  notes: Notes,
+  signals: Signals,
+): Promise<{ ended: Ended; wasCut: boolean }> {
+  let ending: Promise<void> | undefined
+  const watch = new LeaseWatch(lock, grace, left => {
+    if (ending !== undefined) return child.kill()
+    ending = child.end(left)
+    const { key, lossReason: reason } = lock
+    const why = reason
+      ? `is lost (${reason})`
+      : `will be lost in ${Math.ceil(left)} ms, no renewal was answered`
+    notes.say('ending', { key, reason, left: Math.ceil(left) }, `${show(key)} ${why}: ending the command`)
+  })
+  signals.passTo(signal => void child.signal(signal), foreground)
+  const unfollow = followJobControl(
+    () => {
+      if (watch.look()) child.signal('SIGCONT')
+    },
+    foreground ? undefined : () => void child.signal('SIGSTOP'),
+  )
+  const ended = await child.ended
+  signals.ignore()
+  watch.stop()
+  unfollow()
+  await ending
+  return { ended, wasCut: ending !== undefined }
+}
+
+function show(key: string): string {
+  return JSON.stringify(key)
+}

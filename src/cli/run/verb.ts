@@ -1,0 +1,55 @@
+import { Command, Option } from 'commander'
+import { requireUrl, schemaOption, urlOption } from '../database-options.ts'
+import { notRun } from './not-run.ts'
+import { Notes } from './notes.ts'
+import { type Plan, type RunFlags, readPlan } from './plan.ts'
+import { startPrivateServer } from './private-server.ts'
+import { runLocked } from './run-locked.ts'
+import { Signals } from './signals.ts'
+
+/** `fencepost run`: runs a command while it holds a lock. */
+export function runVerb(finish: (code: number) => void): Command {
+  const verb = new Command('run')
+    .description('Run a command while holding a lock; it finds the token in FENCEPOST_TOKEN.')
+    .argument('<name>', 'the key of the lock')
+    .argument('<command...>', 'after --: the command, and its arguments')
+    .usage('<name> [options] -- <command...>')
+    .addOption(urlOption())
+    .addOption(schemaOption())
+    .option('--ttl <duration>', 'how long the lock outlives a holder that dies', '30s')
+    .option('--timeout <duration>', 'how long to wait for the lock; exit 75 then (default: for ever)')
+    .addOption(new Option('--no-wait', 'exit 75 at once when the lock is not free').conflicts('timeout'))
+    .option('--grace <duration>', 'from SIGTERM to SIGKILL when the lock is lost; at most ttl/3', '5s')
+    .option('--foreground', 'leave the command in our process group, with our terminal')
+    .option('--dev', 'start a PostgreSQL for this run alone; the lock excludes nobody else')
+    .option('--json', 'what is said on stderr: one line of JSON each')
+  return verb.action(async (key: string, command: string[], flags: RunFlags) => {
+    if (flags.dev && verb.getOptionValueSource('url') === 'cli')
+      verb.error('error: --dev starts a database, and --url names one')
+    const url = flags.dev ? undefined : requireUrl(verb, flags.url)
+    const notes = new Notes(flags.json === true)
+    const signals = new Signals()
+    try {
+      finish(await run(readPlan(key, command, flags), url, notes, signals))
+    } catch (error) {
+      finish(notRun(error, key, notes))
+    } finally {
+      signals.stop()
+      // All that `run` says is written by then. A connection that still waits for an answer is not to hold us up.
+      setTimeout(() => process.exit(), 0).unref()
+    }
+  })
+}
+
+async function run(plan: Plan, url: string | undefined, notes: Notes, signals: Signals): Promise<number> {
+  if (url !== undefined) return await runLocked(plan, url, notes, signals)
+  const server = await startPrivateServer(plan.schema)
+  try {
+    const where = `127.0.0.1:${server.port}`
+    notes.say('dev', { where }, `--dev: a PostgreSQL for this run alone, at ${where}: excludes nobody else`)
+    const env = { ...plan.env, DATABASE_URL: server.url }
+    return await runLocked({ ...plan, env }, server.url, notes, signals)
+  } finally {
+    await server.end()
+  }
+}
