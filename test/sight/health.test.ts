@@ -16,6 +16,7 @@ describe('health', () => {
 
   test('of one that holds a lock: which life of the server, how it is woken, how long it is trusted', async () => {
     const client = stage.client({ ttl: '20s' })
+    await (await client.acquire('warm')).release()
     const lock = await client.acquire('k')
     const begin = Date.now()
     await lock.renew()
@@ -28,7 +29,7 @@ describe('health', () => {
     expect(health.lastHeartbeat?.getTime()).toBeLessThanOrEqual(Date.now())
     expect(health.trustLeft).toBeGreaterThan(10_000)
     expect(health.trustLeft).toBeLessThanOrEqual(19_000)
-    expect(health.connections).toBe(3)
+    await until(async () => (await client.health()).connections === 3)
     await lock.release()
   })
 
