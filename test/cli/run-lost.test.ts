@@ -71,7 +71,7 @@ describe('the database is away', () => {
 test('the database says that it is over: killed at once, for another may hold it', async () => {
   const running = stage.run({
     command: ['stubborn', 'forks'],
-    flags: ['--ttl', '2s', '--grace', '20s', '--json'],
+    flags: ['--ttl', '4s', '--grace', '20s', '--json'],
   })
   const { key, token } = await running.up()
   await running.message('forked')
@@ -84,7 +84,7 @@ test('the database says that it is over: killed at once, for another may hold it
 })
 
 test('people are told in a sentence', async () => {
-  const running = stage.run({ key: 'k', flags: ['--ttl', '1s'] })
+  const running = stage.run({ key: 'k', flags: ['--ttl', '4s'] })
   await running.up()
   await stage.db.query(`update ${sessions()} set expires_at = '-infinity'`)
   expect(await running.exit).toBe(76)
