@@ -59,6 +59,16 @@ describe('a history of one lock', () => {
     expect(isLinearizable(Array.from({ length: 200 }, (_, i) => shifted(turns(8), i)).flat())).toBe(true)
     expect(performance.now() - began).toBeLessThan(1_000)
   })
+
+  test('is left undecided where too much is unknown', () => {
+    // Any of them may have happened at any time or never, and the last ones never.
+    const open = Array.from({ length: 40 }, (_, i) => [
+      operation('take', i + 1, 0),
+      operation('give', i + 1, 0),
+    ]).flat()
+    const never = [operation('take', 100, 0, 5), operation('take', 99, 6, 7), operation('ask', 100, 8, 9)]
+    expect(isLinearizable([...open, ...never], 2_000)).toBeUndefined()
+  })
 })
 
 const shifted = (operations: Operation[], round: number): Operation[] =>
