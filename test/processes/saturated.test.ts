@@ -6,7 +6,7 @@ import { until } from '../support/until.ts'
 import { Stage } from './stage.ts'
 
 const stage = new Stage()
-const ttl = 1_500
+const ttl = 4_000
 
 test('nothing is lost, who waits is served, and the pool was not touched', async () => {
   const pool = stage.db.pool({ max: 2 })

@@ -5,7 +5,7 @@ import { until } from '../support/until.ts'
 import { Stage } from './stage.ts'
 
 const stage = new Stage()
-const ttl = 1_000
+const ttl = 2_000
 
 /** Stops this thread and all its timers, and nothing else. */
 function stall(ms: number): void {

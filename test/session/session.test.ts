@@ -72,11 +72,11 @@ test('a renewal is sent after a third of the ttl, and again a third after the se
   const opened = real()
   const first = await beat(1)
   expect(first.sent - opened).toBeGreaterThan(ttl / 3 - 20)
-  await until(() => real() - first.sent > 100)
+  await until(() => real() - first.sent > 250)
   first.answer()
   const second = await beat(2)
   expect(second.sent - first.sent).toBeGreaterThan(ttl / 3 - 20)
-  expect(second.sent - first.sent).toBeLessThan(ttl / 3 + 90)
+  expect(second.sent - first.sent).toBeLessThan(ttl / 3 + 200)
 })
 
 test('trust counts from the sending, whenever the answer comes', async () => {

@@ -5,7 +5,7 @@ import { until } from '../support/until.ts'
 import { Stage } from './stage.ts'
 
 const stage = new Stage()
-const ttl = 1_200
+const ttl = 2_400
 
 const keys = async () =>
   (await stage.sql<{ key: string }>('select key from $schema.locks order by key')).map(row => row.key)
