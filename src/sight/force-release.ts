@@ -42,11 +42,12 @@ export async function forceRelease(
 ): Promise<ForcedRelease> {
   const { token, now = false } = checkOptions(options)
   if (token !== undefined && typeof token !== 'bigint') throw new BadOptionError('token: want a bigint')
+  if (typeof now !== 'boolean') throw new BadOptionError('now: want true or false')
   const force = {
     key: host.fullKey(key),
     token: token?.toString(),
     reason: checkReason(options.reason),
-    now: now === true,
+    now,
     by: host.owner,
   }
   for (;;) {

@@ -1,3 +1,4 @@
+import { checkOptions } from '../options.ts'
 import type { SightHost } from './host.ts'
 
 export interface QueryOptions {
@@ -72,9 +73,10 @@ interface RawPending extends Raw {
   readonly waited: number
 }
 
-/** Who holds and who waits, as of one snapshot. @throws BadKeyError, UnreachableError, NotMigratedError */
+/** Who holds and who waits, as of one snapshot. @throws BadKeyError, BadOptionError, UnreachableError, NotMigratedError */
 export async function query(host: SightHost, options: QueryOptions = {}): Promise<Overview> {
-  const key = options.key === undefined ? undefined : host.fullKey(options.key)
+  const { key: name } = checkOptions(options)
+  const key = name === undefined ? undefined : host.fullKey(name)
   const json = await host.ask(({ wire, timeout }) => host.calls.query(wire, timeout, key))
   return overview(JSON.parse(json) as { held: RawHeld[]; pending: RawPending[] })
 }

@@ -97,6 +97,20 @@ async function write(trx: pg.ClientBase, { table }: Way, value: number): Promise
   await trx.query(`update ${table} set value = $1`, [value])
 }
 
+/** The slow one has read, and its entry and its write are on their way; the next holder has entered. */
+async function heldBack(way: Way) {
+  const before = await read(next, way)
+  await slow.query('begin')
+  const seen = await read(slow, way)
+  proxy.hold('toServer')
+  const entered = way.enter(slow, lock).then(() => write(slow, way, seen + 1))
+  entered.catch(() => {})
+  const granted = await acquire({ poll: 20 })
+  await next.query('begin')
+  await way.enter(next, granted)
+  return { before, granted, entered }
+}
+
 describe.each(ways)('$name', way => {
   test('the write is held back, not the entry: it lands before the next holder reads, or never', async () => {
     const before = await read(next, way)
@@ -130,16 +144,7 @@ describe.each(ways)('$name', way => {
   })
 
   test('the entry is held back until the next holder has read: refused, and nothing is lost', async () => {
-    const before = await read(next, way)
-    await slow.query('begin')
-    const seen = await read(slow, way)
-    proxy.hold('toServer')
-    const entered = way.enter(slow, lock).then(() => write(slow, way, seen + 1))
-    entered.catch(() => {})
-
-    const granted = await acquire({ poll: 20 })
-    await next.query('begin')
-    await way.enter(next, granted)
+    const { before, entered } = await heldBack(way)
     const value = await read(next, way)
     proxy.release()
     await write(next, way, value + 1)
@@ -150,16 +155,7 @@ describe.each(ways)('$name', way => {
   })
 
   test('the entry is held back until the next holder has written: refused', async () => {
-    const before = await read(next, way)
-    await slow.query('begin')
-    const seen = await read(slow, way)
-    proxy.hold('toServer')
-    const entered = way.enter(slow, lock).then(() => write(slow, way, seen + 1))
-    entered.catch(() => {})
-
-    const granted = await acquire({ poll: 20 })
-    await next.query('begin')
-    await way.enter(next, granted)
+    const { before, granted, entered } = await heldBack(way)
     await write(next, way, (await read(next, way)) + 1)
     await next.query('commit')
     await granted.release()

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest'
-import { BadKeyError, ClosedError, type Lock } from '../../src/index.ts'
+import { BadKeyError, BadOptionError, ClosedError, type Lock } from '../../src/index.ts'
 import { Stage } from '../session/stage.ts'
 import { until } from '../support/until.ts'
 
@@ -122,9 +122,28 @@ describe('query', () => {
     }
   })
 
+  test.each(['k', null, 7])(
+    '%j is no options: refused, not taken for a question about all keys',
+    async options => {
+      const asked = (async () => await stage.client().query(options as never))()
+      await expect(asked).rejects.toBeInstanceOf(BadOptionError)
+    },
+  )
+
   test('after close is refused', async () => {
     const client = stage.client()
     await client.close()
     await expect(client.query()).rejects.toBeInstanceOf(ClosedError)
+  })
+})
+
+describe('forceRelease', () => {
+  test.each(['yes', 1, null])('now: %j is refused, and nothing is taken', async now => {
+    const lock = await take()
+    const forced = stage.client().forceRelease('k', { reason: 'stuck', now: now as never })
+    await expect(forced).rejects.toBeInstanceOf(BadOptionError)
+    expect((await stage.client().query()).held).toMatchObject([
+      { key: 'k', state: 'held', token: lock.token },
+    ])
   })
 })
