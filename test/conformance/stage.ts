@@ -2,7 +2,7 @@ import pg from 'pg'
 import { afterAll, afterEach, beforeAll, expect } from 'vitest'
 import { Fencepost, type FencepostOptions } from '../../src/index.ts'
 import { createDatabase, type TestDatabase } from '../support/database.ts'
-import { leftovers, nothing } from '../support/leftovers.ts'
+import { expectNothingLeft } from '../support/leftovers.ts'
 import { until } from '../support/until.ts'
 
 /** One way of connecting to a database. */
@@ -36,7 +36,7 @@ export class Stage {
     afterEach(async () => {
       await Promise.all([...this.#owners.keys()].map(client => client.close({ timeout: 0 })))
       this.#owners.clear()
-      expect(await leftovers(this.db.pool({ max: 1 }), this.db.schema)).toMatchObject(nothing)
+      await expectNothingLeft(this.db.pool({ max: 1 }), this.db.schema)
     })
     afterAll(() => this.#db?.drop())
   }

@@ -14,7 +14,7 @@ import {
 } from '../../src/index.ts'
 import { freePort } from '../../src/testing/port.ts'
 import { createDatabase, type TestDatabase } from '../support/database.ts'
-import { leftovers, nothing } from '../support/leftovers.ts'
+import { expectNothingLeft } from '../support/leftovers.ts'
 import { startProxy } from '../support/proxy.ts'
 import { until } from '../support/until.ts'
 
@@ -27,7 +27,7 @@ beforeAll(async () => {
 afterEach(async () => {
   await Promise.all(clients.splice(0).map(client => client.close()))
   await Promise.all(pools.splice(0).map(pool => pool.end()))
-  expect(await leftovers(db.pool({ max: 1 }), db.schema)).toMatchObject(nothing)
+  await expectNothingLeft(db.pool({ max: 1 }), db.schema)
 })
 afterAll(() => db.drop())
 
@@ -169,7 +169,7 @@ describe.each(Object.keys(ways) as (keyof typeof ways)[])('%s', way => {
     expect(await lock.release()).toBe('released')
     expect(await (await waiter).release()).toBe('released')
     await client.close()
-    expect(await leftovers(odd.pool({ max: 1 }), odd.schema)).toMatchObject(nothing)
+    await expectNothingLeft(odd.pool({ max: 1 }), odd.schema)
     await Promise.all(pools.splice(0).map(pool => pool.end()))
     await odd.drop()
   })

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type AcquireOptions, BadKeyError, BadOptionError, Fencepost } from '../../src/index.ts'
 import { createDatabase, type TestDatabase } from '../support/database.ts'
-import { leftovers, nothing } from '../support/leftovers.ts'
+import { expectNothingLeft } from '../support/leftovers.ts'
 import { clientOptions } from '../support/twist.ts'
 
 let db: TestDatabase
@@ -22,7 +22,7 @@ describe.each([
   })
   afterAll(async () => {
     await client.close()
-    expect(await leftovers(db.pool({ max: 1 }), db.schema)).toMatchObject(nothing)
+    await expectNothingLeft(db.pool({ max: 1 }), db.schema)
   })
   describe('keys', badKeys)
   describe('options', badOptions)

@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest
 import { Fencepost } from '../../src/index.ts'
 import { settling } from '../conformance/settling.ts'
 import { createDatabase, type TestDatabase } from '../support/database.ts'
-import { leftovers, nothing } from '../support/leftovers.ts'
+import { expectNothingLeft, leftovers } from '../support/leftovers.ts'
 import { type PostgresProxy, startProxy } from '../support/proxy.ts'
 import { until } from '../support/until.ts'
 
@@ -29,7 +29,7 @@ afterEach(async () => {
   proxy.release()
   await Promise.all([client.close(), other.close()])
   await proxy.close()
-  expect(await leftovers(db.pool({ max: 1 }), db.schema)).toMatchObject(nothing)
+  await expectNothingLeft(db.pool({ max: 1 }), db.schema)
 })
 afterAll(() => db.drop())
 

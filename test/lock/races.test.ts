@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { AbortedError, Fencepost, type Lock, LockTimeoutError, QueueFullError } from '../../src/index.ts'
 import { timersOf } from '../conformance/timers.ts'
 import { createDatabase, type TestDatabase } from '../support/database.ts'
-import { leftovers, nothing } from '../support/leftovers.ts'
+import { expectNothingLeft, leftovers } from '../support/leftovers.ts'
 import { clientOptions } from '../support/twist.ts'
 
 let db: TestDatabase
@@ -16,7 +16,7 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await Promise.all(clients.map(client => client.close()))
-  expect(await leftovers(db.pool({ max: 1 }), db.schema)).toMatchObject(nothing)
+  await expectNothingLeft(db.pool({ max: 1 }), db.schema)
   await db.drop()
 })
 

@@ -1,8 +1,8 @@
 import { escapeIdentifier } from 'pg'
-import { afterAll, afterEach, beforeAll, expect } from 'vitest'
+import { afterAll, afterEach, beforeAll } from 'vitest'
 import { Fencepost, type FencepostOptions } from '../../src/index.ts'
 import { createDatabase, type TestDatabase } from '../support/database.ts'
-import { leftovers, nothing } from '../support/leftovers.ts'
+import { expectNothingLeft } from '../support/leftovers.ts'
 import { clientOptions } from '../support/twist.ts'
 
 /** A database for one test file, connected to as the twist says, and the clients of each test. */
@@ -16,7 +16,7 @@ export class Stage {
     })
     afterEach(async () => {
       await Promise.all(this.#clients.splice(0).map(client => client.close({ timeout: 0 })))
-      expect(await leftovers(this.db.pool({ max: 1 }), this.db.schema)).toMatchObject(nothing)
+      await expectNothingLeft(this.db.pool({ max: 1 }), this.db.schema)
     })
     afterAll(() => this.#db?.drop())
   }

@@ -1,4 +1,6 @@
 import { escapeIdentifier, type Pool } from 'pg'
+import { expect } from 'vitest'
+import { until } from './until.ts'
 
 export interface Leftovers {
   readonly tickets: number
@@ -10,7 +12,6 @@ export interface Leftovers {
   readonly backends: Readonly<Record<string, number>>
 }
 
-/** For `expect(await leftovers(…)).toMatchObject(nothing)`, once the clients of a test are closed. */
 export const nothing: Omit<Leftovers, 'backends'> = { tickets: 0, grants: 0, sessions: 0, advisoryLocks: 0 }
 
 /** What is in the database at this moment in one look. */
@@ -28,4 +29,17 @@ export async function leftovers(pool: Pool, schema: string): Promise<Leftovers> 
                      where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()
                      group by application_name) as by_name) as backends`)
   return rows[0]
+}
+
+/**
+ * Once the clients of a test are closed. Rows are gone with the promise that closed them; what a connection itself held
+ * is gone with its backend, which learns late that its client has left.
+ */
+export async function expectNothingLeft(pool: Pool, schema: string): Promise<void> {
+  const { advisoryLocks: _, ...rows } = nothing
+  expect(await leftovers(pool, schema)).toMatchObject(rows)
+  await until(async () => {
+    expect(await leftovers(pool, schema)).toMatchObject(nothing)
+    return true
+  })
 }

@@ -1,8 +1,7 @@
 import type pg from 'pg'
-import { expect } from 'vitest'
 import { Fencepost, type FencepostOptions } from '../../../src/index.ts'
 import { createDatabase, type TestDatabase } from '../../support/database.ts'
-import { leftovers, nothing } from '../../support/leftovers.ts'
+import { expectNothingLeft } from '../../support/leftovers.ts'
 import { type PostgresProxy, startProxy } from '../../support/proxy.ts'
 import { clientOptions } from '../../support/twist.ts'
 
@@ -68,6 +67,6 @@ export class Setting {
     for (const proxy of this.#proxies.splice(0)) await proxy.close()
     await Promise.all(this.#clients.splice(0).map(client => client.close()))
     await this.db.query('delete from notes')
-    expect(await leftovers(this.db.pool({ max: 1 }), this.db.schema)).toMatchObject(nothing)
+    await expectNothingLeft(this.db.pool({ max: 1 }), this.db.schema)
   }
 }

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createDatabase, type TestDatabase } from '../../support/database.ts'
-import { leftovers, nothing } from '../../support/leftovers.ts'
+import { expectNothingLeft } from '../../support/leftovers.ts'
 import { clientOptions } from '../../support/twist.ts'
 import { seed } from '../seed.ts'
 import { steps } from './acts.ts'
@@ -25,7 +25,7 @@ test('clients hold what the model says they may, whatever is done to them', asyn
     } finally {
       await world.close()
     }
-    expect(await leftovers(lookups, db.schema)).toMatchObject(nothing)
+    await expectNothingLeft(lookups, db.schema)
   })
   await fc.assert(property, { seed, numRuns: 25, endOnFailure: true })
   console.log('the clients saw', Object.fromEntries(seen))
