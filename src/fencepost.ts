@@ -309,11 +309,17 @@ export class Fencepost implements AsyncDisposable {
     this.#desk.returner.close(session)
   }
 
+  /** Anybody may say anything here: what is not waited for is not even remembered. */
   #hinted(keys: readonly string[] | null): void {
+    const named = keys && new Set(keys)
     for (const session of this.#line.waitingSessions()) {
-      if (keys === null) this.#desk.asker.look(session, null)
-      else if (this.#line.queuedOf(session).some(request => keys.includes(request.key))) {
-        this.#desk.asker.look(session, keys)
+      const waited = named && this.#line.queuedOf(session).filter(({ key }) => named.has(key))
+      if (waited === null) this.#desk.asker.look(session, null)
+      else if (waited.length > 0) {
+        this.#desk.asker.look(
+          session,
+          waited.map(({ key }) => key),
+        )
       }
     }
   }

@@ -39,7 +39,8 @@ export class Asker {
     if (session.isOver) return
     const known = this.#looks.get(session)
     if (keys === null) this.#looks.set(session, null)
-    else if (known !== null) this.#looks.set(session, new Set([...(known ?? []), ...keys]))
+    else if (known === undefined) this.#looks.set(session, new Set(keys))
+    else if (known !== null) for (const key of keys) known.add(key)
     this.#worker.wake()
   }
 

@@ -168,3 +168,23 @@ test.each([
   expect(ticks() - count).toBeLessThan(1_000)
   await expectLineMoves()
 })
+
+// A work for each notification that grows with those before it would keep a process from its heartbeats.
+test('what a flood costs does not grow with its own length', async () => {
+  const flood = (first: string) =>
+    Array.from({ length: 600 }, (_, i) =>
+      JSON.stringify([first, ...Array.from({ length: 700 }, (_, k) => `${i} ${k}`)]),
+    )
+  /** Microseconds of this process, whatever else the machine does. */
+  const cost = async (payloads: readonly string[]): Promise<number> => {
+    const before = process.cpuUsage()
+    await forge(payloads)
+    await looked()
+    const { user, system } = process.cpuUsage(before)
+    return user + system
+  }
+  await cost(flood('unknown'))
+  const passedOver = await cost(flood('unknown'))
+  expect(await cost(flood('theirs'))).toBeLessThan(4 * passedOver)
+  await expectLineMoves()
+})
