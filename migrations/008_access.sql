@@ -71,13 +71,13 @@ end $$;
 -- end the transaction; hence the schema's name in its text.
 do $do$ begin
   execute format($sql$
-    create procedure %1$I.invoke(function text, arguments jsonb, inout result jsonb default null) language plpgsql as $$
+    create procedure %I.invoke(function text, arguments jsonb, inout result jsonb default null) language plpgsql as %L
+  $sql$, current_schema(), format($body$
     begin
       rollback;
       set transaction isolation level read committed;
-      result := %1$I.dispatch(function, arguments);
-    end $$
-  $sql$, current_schema());
+      result := %I.dispatch(function, arguments);
+    end $body$, current_schema()));
 end $do$;
 
 -- Takes from everybody what CREATE FUNCTION gives to everybody. Each migration that adds a function calls it.

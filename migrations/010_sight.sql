@@ -140,13 +140,13 @@ end $$;
 
 do $do$ begin
   execute format($sql$
-    create procedure %1$I.invoke_operator(function text, arguments jsonb, inout result jsonb default null) language plpgsql as $$
+    create procedure %I.invoke_operator(function text, arguments jsonb, inout result jsonb default null) language plpgsql as %L
+  $sql$, current_schema(), format($body$
     begin
       rollback;
       set transaction isolation level read committed;
-      result := %1$I.dispatch_operator(function, arguments);
-    end $$
-  $sql$, current_schema());
+      result := %I.dispatch_operator(function, arguments);
+    end $body$, current_schema()));
 end $do$;
 
 update cluster set version = 10;
