@@ -102,7 +102,8 @@ export function checkMetadata(metadata: unknown): unknown {
   return metadata
 }
 
-function isWellFormed(text: string): boolean {
+/** Half a surrogate pair would be stored as another character. */
+export function isWellFormed(text: string): boolean {
   return (text as string & { isWellFormed(): boolean }).isWellFormed()
 }
 

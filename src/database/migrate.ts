@@ -19,7 +19,7 @@ import { alignLedger } from './migrations/ledger.ts'
 import { MigrationError } from './migrations/migration-error.ts'
 import { quoteIdentifier } from './migrations/quote.ts'
 import { runMigrations } from './migrations/runner.ts'
-import { checkSchema, defaultSchema, migrationLockKey } from './migrations/schema-name.ts'
+import { checkRoles, checkSchema, defaultSchema, migrationLockKey } from './migrations/schema-name.ts'
 import { whileStarting } from './migrations/starting.ts'
 import { readState } from './migrations/state.ts'
 import { checkWritable, inTransaction } from './migrations/transaction.ts'
@@ -90,8 +90,8 @@ function checkOptions(options: MigrateOptions): Task {
     wait: milliseconds('wait', wait, 0, Number.POSITIVE_INFINITY),
     maxTtl: maxTtl === undefined ? undefined : milliseconds('maxTtl', maxTtl, 1_000, day),
     log,
-    grant: options.grant ?? [],
-    grantOperator: options.grantOperator ?? [],
+    grant: checkRoles('grant', options.grant ?? []),
+    grantOperator: checkRoles('grantOperator', options.grantOperator ?? []),
   }
 }
 

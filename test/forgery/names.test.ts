@@ -1,17 +1,18 @@
-// Names of schemas: quoted wherever they come in. What was not named stays as it is.
+// Names of schemas and roles: quoted wherever they come in, or refused. What was not named stays as it is.
+import { randomUUID } from 'node:crypto'
 import fc from 'fast-check'
 import pg from 'pg'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { migrate } from '../../src/database/migrate.ts'
 import { migrationStatus } from '../../src/database/migration-status.ts'
 import { latestVersion } from '../../src/database/migrations/catalog.ts'
 import { migrationSql } from '../../src/database/migrations/script.ts'
-import { Fencepost } from '../../src/index.ts'
+import { BadOptionError, Fencepost } from '../../src/index.ts'
 import { seed } from '../model/seed.ts'
 import { createDatabase, type TestDatabase } from '../support/database.ts'
 import { until } from '../support/until.ts'
 import { Canary } from './support/canary.ts'
-import { hostileText } from './support/hostile-text.ts'
+import { hostileText, impossibleText } from './support/hostile-text.ts'
 
 let db: TestDatabase
 let canary: Canary
@@ -82,3 +83,90 @@ test('a schema by any name', async () => {
   const property = fc.asyncProperty(name, fc.constantFrom('migrate', 'migrationSql'), live)
   await fc.assert(property, { seed, numRuns: 8, interruptAfterTimeLimit: 30_000 })
 }, 60_000)
+
+// The server takes it for the schema of whoever is logged in, whatever quotes are around it.
+test('a schema that no search_path can name is refused, and the one of the user’s name stays empty', async () => {
+  const [row] = await db.query<{ name: string }>('select current_user as name')
+  const own = pg.escapeIdentifier(row?.name ?? '')
+  await db.query(`create schema if not exists ${own}`)
+  await expect(migrate({ connection: db.url, schema: '$user' })).rejects.toThrow(BadOptionError)
+  expect(() => migrationSql({ schema: '$user' })).toThrow(BadOptionError)
+  expect(() => new Fencepost({ connectionString: db.url, schema: '$user' })).toThrow(BadOptionError)
+  expect(await db.query(`select from pg_class where relnamespace = $1::regnamespace`, [own])).toEqual([])
+  await db.query(`drop schema ${own}`)
+})
+
+test('a name with what the database cannot keep is refused, and not kept as another', async () => {
+  const property = fc.asyncProperty(impossibleText, async text => {
+    const name = text.slice(0, 15)
+    if (!/\0|\p{Surrogate}/u.test(name)) return
+    await expect(migrate({ connection: db.url, schema: name })).rejects.toThrow(BadOptionError)
+    expect(() => migrationSql({ schema: name })).toThrow(BadOptionError)
+    for (const grants of [{ grant: [name] }, { grantOperator: [`${db.name}_bystander`, name] }]) {
+      await expect(migrate({ connection: db.url, ...grants })).rejects.toThrow(BadOptionError)
+    }
+  })
+  await fc.assert(property, { seed, numRuns: 30 })
+  await canary.expectAlive()
+})
+
+describe('roles', () => {
+  const roles: string[] = []
+  afterEach(async () => {
+    for (const role of roles.splice(0).map(name => pg.escapeIdentifier(name))) {
+      await db.query(`drop owned by ${role}; drop role ${role}`)
+    }
+  })
+
+  async function create(name: string): Promise<string> {
+    await db.query(`create role ${pg.escapeIdentifier(name)}`)
+    roles.push(name)
+    return name
+  }
+
+  const may = async () =>
+    (
+      await db.query<{ name: string }>(
+        `select rolname as name from pg_roles
+          where not rolsuper and has_schema_privilege(oid, 'fencepost', 'usage') and rolname !~ '^pg_' order by 1`,
+      )
+    ).map(({ name }) => name)
+
+  test('by any name: those that were named and no others', async () => {
+    // Told apart from those of other tests by what no drawn text has.
+    const name = hostileText(30).map(text => `${randomUUID().slice(0, 8)} ${text}`)
+    const property = fc.asyncProperty(name, fc.constantFrom('grant', 'grantOperator'), async (role, how) => {
+      await create(`${role}"`)
+      await create(role.slice(0, -1) || 'x')
+      await create(role)
+      await migrate({ connection: db.url, [how]: [role] })
+      expect(await may()).toEqual([role])
+      await db.query(`drop schema fencepost cascade`)
+      await canary.expectAlive()
+    })
+    await fc.assert(property, { seed, numRuns: 8, interruptAfterTimeLimit: 30_000 })
+  }, 60_000)
+
+  test('longer than the server’s names are: refused, not granted to another that begins alike', async () => {
+    const long = await create(`${randomUUID()}${'x'.repeat(27)}`)
+    expect(long).toHaveLength(63)
+    for (const grants of [
+      { grant: [`${long}y`] },
+      { grantOperator: [`${long}y`] },
+      { grant: [`${long.slice(1)}ü`] },
+    ]) {
+      await expect(migrate({ connection: db.url, ...grants })).rejects.toThrow(BadOptionError)
+    }
+    await migrate({ connection: db.url })
+    expect(await may()).toEqual([])
+    await migrate({ connection: db.url, grant: [long] })
+    expect(await may()).toEqual([long])
+  })
+
+  test.each([['app'], [['']], [[5]], [[null]], [{ 0: 'app', length: 1 }]])('%j are none', async grant => {
+    for (const name of ['grant', 'grantOperator']) {
+      await expect(migrate({ connection: db.url, [name]: grant as never })).rejects.toThrow(BadOptionError)
+    }
+    await canary.expectAlive()
+  })
+})
