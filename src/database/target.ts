@@ -1,5 +1,6 @@
 import pg from 'pg'
 import { BadOptionError } from '../errors.ts'
+import { isWellFormed } from '../options.ts'
 import { checkServer } from './check.ts'
 import { Connection, type Row, type Statement } from './connection.ts'
 import { BrokenConnection, endsConnection } from './failure.ts'
@@ -36,12 +37,14 @@ export function connector(from: PoolLike | string, applicationName: string, sche
   return timeout => Connection.open(Client, config, schema, timeout)
 }
 
-/** What the application calls itself to the server, so that people find it again. */
+/** What the application calls itself to the server, so that people find it again. @throws BadOptionError */
 export function applicationName(database: PoolLike | Queryable | string): string | undefined {
   const options = isPool(database) ? (database.options as Record<string, unknown>) : {}
   const url = typeof database === 'string' ? database : options.connectionString
   const named = options.application_name ?? applicationNameIn(url) ?? process.env.PGAPPNAME
-  return typeof named === 'string' && named !== '' ? named : undefined
+  if (typeof named !== 'string' || named === '') return undefined
+  if (!named.includes('\0') && isWellFormed(named)) return named
+  throw new BadOptionError('application_name: want Unicode without NUL')
 }
 
 function applicationNameIn(url: unknown): string | null {
