@@ -63,6 +63,12 @@ describe.each(['a pool', 'a pool, without listening', 'a query function'] as con
         // Each is taken, and each is somebody's in particular.
         expect(await Promise.all(keys.map(key => other.tryAcquire(key)))).toEqual(keys.map(() => null))
         const waiting = keys.map(key => other.acquire(key))
+        const leaving = new AbortController()
+        const { signal } = leaving
+        const left = Promise.allSettled(keys.map(key => holder.acquire(key, { signal })))
+        await until(async () => (await other.query()).pending.length === 2 * keys.length)
+        leaving.abort()
+        expect((await left).map(({ status }) => status)).toEqual(keys.map(() => 'rejected'))
         const first = keys[0] as string
         await until(async () => (await other.query()).pending.length === keys.length)
         expect((await other.query()).pending.map(({ key }) => key)).toEqual(byBytes(keys))
