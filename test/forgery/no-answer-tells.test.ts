@@ -66,7 +66,7 @@ describe.each(['application', 'operator'] as const)('the %s role', kind => {
     await one.acquire('one', { label: 'label', metadata: { a: 1 } })
     await two.acquire('two')
     for (const session of [mine, closing]) {
-      await snoop.query(inSchema(db, `select * from $schema.open_session($1, '30s')`), [session])
+      await snoop.query(inSchema(db, `select * from $schema.open_session($1, '60s')`), [session])
     }
     for (const [session, keys] of [
       [mine, ['mine', 'mine too', 'dispatched']],
