@@ -75,9 +75,10 @@ async function expectNothingChanged(before: string): Promise<void> {
 
 /** The line is as it was: who waits is next, by a release and by nothing else. */
 async function expectLineMoves(): Promise<void> {
+  const before = theirs.token
   expect(await theirs.release()).toBe('released')
   const next = await waiting
-  expect(next.token).toBeGreaterThan(theirs.token)
+  expect(next.token).toBeGreaterThan(before)
   expect(mine.state).toBe('held')
   await mine.renew()
 }
