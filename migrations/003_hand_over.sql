@@ -5,6 +5,8 @@
 --                       held --enqueue--> held, contended --release--> held by the head of the line
 --                       held --release under a guard--> held, released --(any later call that meets it)--> as above
 --                       the head's session cannot be locked --> nobody's, released --(its locker, or a tick)--> as above
+-- A RUN: a hand-over grants to the head, and in advance to the tickets of the same session right behind it, each under the
+-- next number. Inside their process they take turns without a call; the tickets of those that had theirs go at the release.
 -- The row is authoritative. Who takes a grant away takes two steps: FOR NO KEY UPDATE in key order, which waits only
 -- for short calls of this protocol, then FOR UPDATE SKIP LOCKED, which skips nothing but a guard.
 -- Lock order, everywhere: cluster, reaper, sessions, lock rows by key, tickets; sessions of others with SKIP LOCKED.
@@ -16,6 +18,7 @@ create table locks (
   session    uuid,                            -- null: nobody holds it, and the next call that meets it hands it over
   request    uuid,                            -- the acquire that was granted
   token      bigint not null,
+  token_to   bigint,                          -- the last of a run; null: it is none
   contended  boolean not null default false,  -- somebody may be waiting
   released   boolean not null default false,  -- to be handed over as soon as nothing pins it
   forced_until timestamptz,                   -- an operator took it: no renewal extends it beyond this moment
@@ -38,8 +41,9 @@ create table waiters (
   enqueued_at timestamptz not null default clock_timestamp(),
   label       text,
   metadata    jsonb,
+  token       bigint,                         -- in the run of a row that this session holds under a lower one: its turn comes
   unique (request, key)
-) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
+) with (fillfactor = 60, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 create index waiters_line on waiters (key, ticket);
 create index waiters_session on waiters (session);
 
@@ -60,7 +64,8 @@ create table events (
 create index events_session on events (session) where session is not null;
 
 -- What every queue function answers with, a row for each thing that happened:
---   granted   request, token, key             you hold it
+--   granted   request, token, key             you hold it; no request: somebody in the run of this grant does
+--   follows   request, token, key             in the run of the grant that is answered with it: yours after the number before
 --   queued    request, expires_in             in line; look again at the latest when the holder's session expires
 --   busy      request, expires_in             a try that found it taken
 --   again     request | token, key            not decided: send the same again
@@ -85,12 +90,13 @@ begin
 end $$;
 
 -- Gives a key to the head of its line, or deletes it. The caller holds its row FOR UPDATE.
--- Answers `granted` for a ticket of the caller's own session, `handed` for another's, `free`, or `deferred`: the
--- head's session is locked by somebody else; nobody is passed over, and who holds it, or the next tick, hands over.
+-- Answers `granted` for a ticket of the caller's own session (`tell` says to whom), `handed` for another's, `free`, or
+-- `deferred`: the head's session is locked by somebody else; nobody is passed over, and who holds it, or the next tick, hands over.
 create function hand_over(key text, caller uuid) returns answer language plpgsql as $$
 #variable_conflict use_column
 declare
   head   waiters;
+  behind waiters;
   alive  sessions;
   result answer;
 begin
@@ -115,18 +121,18 @@ begin
     -- No row: it was cancelled meanwhile, and its cancel will find nothing granted.
     delete from waiters w where w.ticket = head.ticket;
     continue when not found;
+    select * into behind from waiters w where w.key = hand_over.key order by w.ticket limit 1;
     update locks l set
       session = head.session, request = head.request, label = head.label, metadata = head.metadata,
-      token = (select c.base from cluster c) + nextval('fencing'),
-      contended = exists (select from waiters w where w.key = hand_over.key),
-      released = false, forced_until = null, granted_at = clock_timestamp()
+      token = (select c.base from cluster c) + nextval('fencing'), token_to = null,
+      contended = behind.key is not null, released = false, forced_until = null, granted_at = clock_timestamp()
       where l.key = hand_over.key
       returning l.token into result.token;
+    if behind.session = head.session then perform begin_run(hand_over.key, head.session, result.token); end if;
     perform durable();
     result.key := hand_over.key;
     if head.session = hand_over.caller then
       result.outcome := 'granted';
-      result.request := head.request;
     else
       result.outcome := 'handed';
       result.token := null;
@@ -134,6 +140,54 @@ begin
     end if;
     return result;
   end loop;
+end $$;
+
+-- Grants in advance: to the tickets at the head of a line that are of the holder's session, a hundred at most, under the
+-- numbers that follow its token. Drawn here, after the row is ours; it ends where somebody else drew one in between, so
+-- that no number is another key's as well.
+create function begin_run(key text, session uuid, token bigint) returns void language plpgsql as $$
+#variable_conflict use_column
+declare
+  tickets bigint[];
+  length  int;
+begin
+  tickets := array(
+    select a.ticket from (
+      select w.ticket, bool_and(w.session = begin_run.session) over (order by w.ticket) as ours
+        from (select x.ticket, x.session from waiters x where x.key = begin_run.key order by x.ticket limit 100) w) a
+     where a.ours order by a.ticket);
+  with drawn as materialized (
+    select u.place, (select c.base from cluster c) + nextval('fencing') as number
+      from generate_series(1, cardinality(tickets)) u(place))
+  select count(*) into length from drawn d where d.number = begin_run.token + d.place;
+  if length = 0 then return; end if;
+  update waiters w set token = begin_run.token + u.place
+    from unnest(tickets[:length]) with ordinality u(ticket, place) where w.ticket = u.ticket;
+  update locks l set token_to = begin_run.token + length where l.key = begin_run.key;
+end $$;
+
+-- What a hand-over has to say: to others that their channel is to be notified, to one's own who has it and who follows.
+create function tell(moved answer) returns setof answer language plpgsql as $$
+#variable_conflict use_column
+begin
+  if (tell.moved).outcome = 'handed' then
+    return next tell.moved;
+  elsif (tell.moved).outcome = 'granted' then
+    return query select * from members((tell.moved).key);
+  end if;
+end $$;
+
+-- A grant, and who follows in its run.
+create function members(key text) returns setof answer language plpgsql set enable_seqscan = off as $$
+#variable_conflict use_column
+begin
+  return query
+    select l.request, 'granted', l.token, l.key, null::text, null::double precision from locks l where l.key = members.key
+    union all
+    select w.request, 'follows', w.token, w.key, null::text, null::double precision
+      from locks l join waiters w on w.key = l.key
+     where l.key = members.key and l.token_to is not null and w.session = l.session and w.token > l.token
+     order by 3;
 end $$;
 
 -- Takes a key from its holder and hands it over. The caller holds its row FOR NO KEY UPDATE. A guard is not waited
@@ -167,6 +221,9 @@ select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', t
 select refuse_while_in_use();
 drop function lock_rows(text[]);
 drop function take(text, uuid);
+drop function members(text);
+drop function tell(answer);
+drop function begin_run(text, uuid, bigint);
 drop function hand_over(text, uuid);
 drop function expires_in(uuid, timestamptz);
 drop type answer;

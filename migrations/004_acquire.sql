@@ -94,58 +94,61 @@ create function enqueue(session uuid, keys text[], requests uuid[], wait boolean
   returns setof answer language plpgsql as $$
 #variable_conflict use_column
 declare
-  locked text[];
-  want   record;
-  held   locks;
-  moved  answer;
-  result answer;
+  locked   text[];
+  want     record;
+  held     locks;
+  moved    answer;
+  told     uuid;
+  expiring double precision;
 begin
   locked := lock_rows((select array_agg(u.key) from unnest(enqueue.keys, enqueue.requests) u(key, request)
                         left join unnest(enqueue.granted) g on g = u.request where g is null));
   for want in
-    select u.key, u.request, coalesce(u.wait, true) as waits, u.label, u.metadata, u.key = any (locked) as there
+    select u.key, u.key = any (locked) as there, array_agg(u.request order by u.i) as requests,
+           array_agg(coalesce(u.wait, true) order by u.i) as waits, bool_or(coalesce(u.wait, true)) as any_waits,
+           array_agg(u.label order by u.i) as labels, array_agg(u.metadata order by u.i) as metadata
       from unnest(enqueue.keys, enqueue.requests, enqueue.wait, enqueue.labels, enqueue.metadata)
              with ordinality u(key, request, wait, label, metadata, i)
       left join unnest(enqueue.granted) g on g = u.request
-     where g is null order by u.key, u.i
+     where g is null group by u.key order by u.key
   loop
-    result := row(want.request, null, null, want.key, null, null);
+    moved := null;
+    told := null;
     select * into held from locks l where l.key = want.key and want.there;
     if not found then
-      result.outcome := 'again';
-      return next result;
+      return query select r, 'again', null::bigint, want.key, null::text, null::double precision from unnest(want.requests) r;
       continue;
     end if;
-    -- "You hold" comes from a transaction that wrote: under synchronous replication a read may answer too early.
-    if held.request = want.request and held.session = enqueue.session and not held.released then
+    -- Repeated. "You hold" comes from a transaction that wrote: under synchronous replication a read may answer too early.
+    if held.request = any (want.requests) and held.session = enqueue.session and not held.released then
+      told := held.request;
       update locks l set granted_at = l.granted_at where l.key = want.key;
       perform durable();
-      result.outcome := 'granted';
-      result.token := held.token;
-      return next result;
-      continue;
+      return next row(told, 'granted', held.token, want.key, null, null)::answer;
     end if;
-    if want.waits then
+    if want.any_waits then
       update locks l set contended = true where l.key = want.key and not l.contended;
       insert into waiters (key, session, request, label, metadata)
-        values (want.key, enqueue.session, want.request, want.label, want.metadata)
+        select want.key, enqueue.session, u.request, u.label, u.metadata
+          from unnest(want.requests, want.waits, want.labels, want.metadata) with ordinality u(request, waits, label, metadata, i)
+         where u.waits and u.request is distinct from told order by u.i
         on conflict (request, key) do nothing;
       perform durable();
     end if;
-    if held.released or held.forced_until <= enqueue.judged or not is_alive(held.session, enqueue.judged) then
+    if told is null and (held.released or held.forced_until <= enqueue.judged or not is_alive(held.session, enqueue.judged)) then
       moved := take(want.key, enqueue.session);
-      if moved.outcome in ('granted', 'handed') then return next moved; end if;
-      if moved.request = want.request then continue; end if;
+      return query select * from tell(moved);
       if moved.outcome = 'free' then
-        result.outcome := 'again';
-        return next result;
+        return query select r, 'again', null::bigint, want.key, null::text, null::double precision from unnest(want.requests) r;
         continue;
       end if;
       select * into held from locks l where l.key = want.key;
+      if moved.outcome = 'granted' then told := held.request; end if;
     end if;
-    result.outcome := case when want.waits then 'queued' else 'busy' end;
-    result.expires_in := expires_in(held.session, held.forced_until);
-    return next result;
+    expiring := expires_in(held.session, held.forced_until);
+    return query
+      select u.request, case when u.waits then 'queued' else 'busy' end, null::bigint, want.key, null::text, expiring
+        from unnest(want.requests, want.waits) u(request, waits) where u.request is distinct from told;
   end loop;
 end $$;
 

@@ -6,7 +6,9 @@ select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', t
 -- Gives up the grants (keys[i], tokens[i]) of a session, compared pairwise, and hands each key to the next in line.
 -- `durable => false` lets the commit of keys that nobody waited for be asynchronous; it then holds to the end of the
 -- caller's transaction, so only a caller with connections of its own asks for it.
--- Answers released, pinned, absent or again for each pair (again: somebody queues for it at this moment), and granted or handed for each key that moved on.
+-- Of a run, a token gives up all that were before it as well; who comes after it is next in line.
+-- Answers released, pinned, absent or again for each pair (again: somebody queues for it at this moment), and granted,
+-- follows or handed for each key that moved on.
 create function release(session uuid, keys text[], tokens bigint[], durable boolean default true, seen witness default null)
   returns setof answer
   language plpgsql security definer set search_path from current
@@ -18,6 +20,7 @@ declare
   rest   text[];
   locked text[];
   pair   record;
+  held   locks;
   moved  answer;
 begin
   -- Only the slow way draws tokens and asks which incarnation this is.
@@ -71,25 +74,30 @@ begin
   for pair in
     select u.key, u.token, u.key = any (locked) as ours from unnest(release.keys, release.tokens) u(key, token)
       left join unnest(gone) g on g = u.token
-     where g is null order by u.key
+     where g is null order by u.key, u.token desc
   loop
-    if not exists (select from locks l where l.key = pair.key and l.token = pair.token and l.session = release.session) then
+    select * into held from locks l where l.key = pair.key and l.session = release.session
+                      and pair.token between l.token and coalesce(l.token_to, l.token);
+    if not found then
       return next row(null, 'absent', pair.token, pair.key, null, null)::answer;
       continue;
     elsif not pair.ours then
       return next row(null, 'again', pair.token, pair.key, null, null)::answer;
       continue;
     end if;
+    if pair.token > held.token then
+      delete from waiters w where w.key = pair.key and w.session = held.session and w.token > held.token and w.token <= pair.token;
+    end if;
     moved := take(pair.key, release.session);
     return next row(null, case moved.outcome when 'pinned' then 'pinned' else 'released' end, pair.token, pair.key, null, null)::answer;
-    if moved.outcome in ('granted', 'handed') then return next moved; end if;
+    return query select * from tell(moved);
   end loop;
 end $$;
 
 -- Gives up the requests requests[i] for keys[i], in line or granted meanwhile. It locks the rows first, deletes the
 -- tickets, and looks for grants in a statement begun afterwards: a hand-over either finds no ticket or is found.
 -- A call of the same session that is still in flight is not seen: raise the generation first where one was lost.
--- Answers cancelled, released, pinned or absent for each request, and granted or handed for each key that moved on.
+-- Answers cancelled, released, pinned or absent for each request, and granted, follows or handed for each key that moved on.
 create function cancel(session uuid, keys text[], requests uuid[], durable boolean default true, seen witness default null)
   returns setof answer
   language plpgsql security definer set search_path from current
@@ -121,7 +129,17 @@ begin
       want.there := found;
     end if;
     select * into held from locks l where l.key = want.key and want.there;
-    if held.request = want.request and held.session = cancel.session then
+    if held.session = cancel.session and (held.request = want.request or held.request is null)
+       and not held.released and exists (
+         select from waiters w where w.key = want.key and w.session = held.session and w.token > held.token) then
+      -- By now its process may have passed it on: a run is taken away when nobody is left of it.
+      if held.request is not null then
+        update locks l set request = null where l.key = want.key;
+        result.outcome := 'cancelled';
+      end if;
+    elsif held.session = cancel.session and held.request is null and not held.released then
+      moved := take(want.key, cancel.session);
+    elsif held.request = want.request and held.session = cancel.session then
       moved := take(want.key, cancel.session);
       result.outcome := case moved.outcome when 'pinned' then 'pinned' else 'released' end;
       result.token := held.token;
@@ -129,7 +147,7 @@ begin
       moved := take(want.key, cancel.session);
     end if;
     return next result;
-    if moved.outcome in ('granted', 'handed') then return next moved; end if;
+    return query select * from tell(moved);
   end loop;
 end $$;
 

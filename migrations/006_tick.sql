@@ -7,7 +7,7 @@ select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', t
 -- Looks after the requests (keys[i], requests[i]) that a session waits for, and, at most once a second over all
 -- callers, after everybody's. A process ticks after each heartbeat, while it waits, and while something it released
 -- is pinned.
--- Answers granted, queued or again for each request, and handed for each key that moved on.
+-- Answers granted, queued or again for each request, follows for who is in a run, and handed for each key that moved on.
 create function tick(session uuid, keys text[] default '{}', requests uuid[] default '{}', seen witness default null)
   returns setof answer
   language plpgsql security definer set search_path from current
@@ -64,7 +64,7 @@ begin
   end if;
 end $$;
 
--- What became of requests that wait: one statement, so that a hand-over is seen whole or not at all.
+-- What became of requests that wait: in one statement, so that a hand-over is seen whole or not at all.
 create function look(session uuid, keys text[], requests uuid[]) returns setof answer
   language plpgsql set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
   set plan_cache_mode = force_generic_plan as $$
@@ -78,7 +78,7 @@ begin
   -- By now the call may hold tickets and other rows: what it cannot lock at once it does not answer yet.
   if writes then
     ours := array(select l.key from locks l
-                   where l.key = any (look.keys) and l.request = any (look.requests) and l.session = look.session
+                   where l.key = any (look.keys) and (l.request = any (look.requests) or l.token_to is not null) and l.session = look.session
                    order by l.key for no key update skip locked);
     update locks l set granted_at = l.granted_at where l.key = any (ours);
     perform durable();
@@ -93,6 +93,12 @@ begin
       left join locks l on l.key = u.key
       left join locks g on g.key = u.key and g.request = u.request and g.session = look.session and not g.released
       left join waiters w on w.request = u.request and w.key = u.key;
+  -- All of a run, also who was not asked for: one who learns of it late finds it over.
+  return query
+    select m.* from (select l.key from locks l
+                      where l.key = any (look.keys) and l.session = look.session and l.token_to is not null and not l.released
+                        and (not writes or l.key = any (ours))) r
+      cross join lateral members(r.key) m;
 end $$;
 
 -- A ticket without a row, which no release would ever find.
@@ -153,19 +159,24 @@ begin
 end $$;
 
 -- All that a session holds, and what an operator took of it (`forced`), for a client whose own account differs from the
--- heartbeat's.
+-- heartbeat's. `requests` are whose grant it is, all of a run.
 create function settle(session uuid, seen witness default null)
-  returns table (key text, token bigint, request uuid, forced boolean)
+  returns table (key text, token bigint, requests uuid[], forced boolean)
   language plpgsql security definer set search_path from current as $$
 #variable_conflict use_column
 begin
   perform enter(settle.seen);
   return query
-    select l.key, l.token, l.request, l.forced_until is not null from locks l
+    select l.key, l.token,
+           array_remove(array[l.request], null) || array(
+             select w.request from waiters w
+              where w.key = l.key and w.session = l.session and w.token > l.token and l.token_to is not null order by w.ticket),
+           l.forced_until is not null
+      from locks l
      where l.session = settle.session and not l.released
     union all
     select * from (
-      select e.key, e.token, null::uuid, true from events e
+      select e.key, e.token, null::uuid[], true from events e
        where e.session = settle.session and e.what = 'forced'
          and not exists (select from locks l where l.session = e.session and l.token = e.token and not l.released)
        order by e.id desc limit 1000) f;

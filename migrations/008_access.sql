@@ -50,7 +50,7 @@ begin
       raise_generation(session, (a->>'generation')::bigint, seen)))
     when 'clock_stepped' then jsonb_build_array(jsonb_build_array(clock_stepped(seen)))
     when 'settle' then (
-      select jsonb_agg(jsonb_build_array(r.key, r.token::text, r.request, r.forced)) from settle(session, seen) r)
+      select jsonb_agg(jsonb_build_array(r.key, r.token::text, r.requests::text, r.forced)) from settle(session, seen) r)
     else (
       select jsonb_agg(jsonb_build_array(r.request, r.outcome, r.token::text, r.key, r.channel, r.expires_in)) from (
         select r.* from acquire(session, (a->>'generation')::bigint, keys, requests,

@@ -67,7 +67,8 @@ begin
   perform enter(force_release.seen);
   judged := judged_at(force_release.seen);
   select * into named from locks l
-    where l.key = force_release.key and l.session is not null and l.token = coalesce(force_release.token, l.token);
+    where l.key = force_release.key and l.session is not null
+      and coalesce(force_release.token, l.token) between l.token and coalesce(l.token_to, l.token);
   if not found then
     return next row(null, 'absent', force_release.token, force_release.key, null, null)::answer;
     return;

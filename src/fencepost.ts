@@ -90,7 +90,8 @@ export class Fencepost implements AsyncDisposable {
       knowledge,
       beatWire: roads.beat,
       onRenewed: (session, differs) => this.#renewed(session, differs),
-      onForced: (session, { key }, token) => void this.#desk.returner.release(session, key, token),
+      onForced: (session, { key, ownToken }, grant) =>
+        void this.#desk.returner.release(session, key, ownToken, grant),
       onOver: session => this.#over(session),
       isHealthy: session => this.#health.allows(session.ttl),
     }

@@ -63,6 +63,8 @@ export interface MetricsSnapshot {
     readonly cancel: HistogramSnapshot
   }
   readonly notifications: { readonly sent: number; readonly received: number }
+  /** Grants that were passed on inside this process, without a call. */
+  readonly passed: number
   /** Looks that a timer began, not a notification. */
   readonly polls: number
   /** Right now: locks held, and acquires that are not decided. */
@@ -84,6 +86,7 @@ export class Metrics {
   /** When the answers came that are being digested, in {@link ticks}: one look at the clock for a batch. */
   answeredAt = 0
   sent = 0
+  passed = 0
   #granted = 0
   readonly #others = new Map<string, number>()
 
@@ -130,6 +133,7 @@ export class Metrics {
         cancel: cancel.snapshot(),
       },
       notifications: { sent: this.sent, received },
+      passed: this.passed,
       polls,
       held,
       pending,

@@ -54,8 +54,8 @@ export class Calling {
 export const truth = (value: unknown): boolean => value === 't' || value === true
 export const text = (value: string | null | undefined): string => String(value)
 
-/** An array of bigints, as PostgreSQL prints it: `{1,2}`, or null. */
-export const bigints = (value: string | null | undefined): readonly string[] =>
+/** An array of bigints or ids, as PostgreSQL prints it: `{1,2}`, or null. */
+export const listed = (value: string | null | undefined): readonly string[] =>
   value == null || value === '{}' ? none : value.slice(1, -1).split(',')
 
 const none: readonly string[] = []

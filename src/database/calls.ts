@@ -1,5 +1,5 @@
 import { type Argument, listOf, metadataOf, seenBy, textsOf } from './arguments.ts'
-import { bigints, Calling, text, truth } from './calling.ts'
+import { Calling, listed, text, truth } from './calling.ts'
 import type { Wire } from './lane.ts'
 import { butReleased, packed, plain } from './shapes.ts'
 
@@ -101,7 +101,7 @@ export class Calls {
       serverTime: Number(serverTime),
       held: Number(held),
       tokens: BigInt(text(tokens)),
-      forced: bigints(forced),
+      forced: listed(forced),
     }
   }
 
@@ -130,12 +130,12 @@ export class Calls {
     timeout: number,
     session: string,
     seen: Witness,
-  ): Promise<{ key: string; token: string; request: string | null; forced: boolean }[]> {
+  ): Promise<{ key: string; token: string; requests: readonly string[]; forced: boolean }[]> {
     const rows = await this.#calling.call(wire, timeout, 'settle', [['session', session], seenBy(seen)])
-    return rows.map(([key, token, request, forced]) => ({
+    return rows.map(([key, token, requests, forced]) => ({
       key: text(key),
       token: text(token),
-      request: request ?? null,
+      requests: listed(requests),
       forced: truth(forced),
     }))
   }

@@ -18,6 +18,8 @@ export interface Pinnable {
   readonly key: string
   /** Decimal text. */
   readonly token: string
+  /** The grant's token: of a run, not each one's own. */
+  readonly grant: string
   readonly session: Session
 }
 
@@ -140,14 +142,14 @@ function survive(transaction: Queryable): void {
 /** The handle is told of its loss, and the caller why. */
 export async function lossOf(host: GuardHost, grant: Pinnable, cause?: unknown): Promise<LostError> {
   await host.distrust(grant.session)
-  const error = new LostError(grant.key, grant.session.lossReasonOf(grant.token))
+  const error = new LostError(grant.key, grant.session.lossReasonOf(grant.grant))
   return cause === undefined ? error : Object.assign(error, { cause })
 }
 
 /** No such grant is seen in this transaction. */
 async function whyNot(host: GuardHost, grant: Pinnable, transaction: Queryable): Promise<Error> {
   const lost = await lossOf(host, grant)
-  if (grant.session.isOver || !grant.session.held.has(grant.token)) return lost
+  if (grant.session.isOver || !grant.session.held.has(grant.grant)) return lost
   const boot = host.boot()
   const { rows } = await transaction.query(
     `select ${quoteIdentifier(host.schema)}.transaction_status(pg_current_xact_id(), ` +

@@ -236,5 +236,5 @@ async function serializationFailure(
 ): Promise<unknown> {
   await line.rollBack()
   const lost = await lossOf(host, grant, error)
-  return grant.session.isOver || !grant.session.held.has(grant.token) ? lost : error
+  return grant.session.isOver || !grant.session.held.has(grant.grant) ? lost : error
 }

@@ -9,8 +9,9 @@ import { LostError, UnreachableError } from '../errors.ts'
 import { ticks } from '../metrics.ts'
 import type { Session } from '../session/session.ts'
 import type { Desk } from './desk.ts'
-import { Lock } from './lock.ts'
+import type { Lock } from './lock.ts'
 import type { Request } from './request.ts'
+import { Run } from './run.ts'
 import { type Rest, Worker } from './worker.ts'
 
 /** Larger ones save little, and leave the other lane and this process with nothing to do meanwhile: 250 took 45 k/s to 58 k/s. */
@@ -107,7 +108,7 @@ export class Asker {
       return () => {
         metrics.answeredAt = ticks()
         const byId = new Map(asked.map(request => [request.id, request]))
-        for (const answer of answers) this.deliver(answer, under, byId)
+        this.deliver(answers, under, byId)
       }
     } catch (error) {
       if (session && error instanceof BrokenConnection && error.sent) session.isUnsettled = true
@@ -172,7 +173,7 @@ export class Asker {
       const answers = await calls.tick(askWire, callTimeout, session.id, waiting, knowledge.witness())
       this.#backoff.reset()
       metrics.answeredAt = ticks()
-      for (const answer of answers) this.deliver(answer, session)
+      this.deliver(answers, session)
       this.#desk.options.looked(session, answers)
     } catch {
       // Nothing is lost: the next look is due within the poll interval, and a tick changes nothing that it alone could.
@@ -181,14 +182,55 @@ export class Asker {
     }
   }
 
+  /** Takes the answers of a call in, whichever it was. Who follows in a run comes right after its grant. */
+  deliver(answers: readonly Answer[], session: Session, asked?: ReadonlyMap<string, Request>): void {
+    for (let i = 0; i < answers.length; i += 1) {
+      const answer = answers[i] as Answer
+      this.#deliver(answer, session, asked)
+      if (answers[i + 1]?.outcome !== 'follows') continue
+      const followers: Answer[] = []
+      for (; answers[i + 1]?.outcome === 'follows'; i += 1) followers.push(answers[i + 1] as Answer)
+      this.#begin(answer, followers, session, asked)
+    }
+  }
+
   /**
-   * Takes an answer in, whichever call brought it. Each request is decided once, and what comes later changes nothing;
+   * A run: whoever follows in it is in line here, until its turn comes. What tells of one that is over by now is late: each
+   * who follows has been offered the same number before.
+   */
+  #begin(
+    { key, token }: Answer,
+    followers: readonly Answer[],
+    session: Session,
+    asked: ReadonlyMap<string, Request> | undefined,
+  ): void {
+    if (key === null || token === null || session.trust() === 'over') return
+    if (session.isForced(token) || session.returning.has(token)) return
+    const holding = session.held.get(token) as Lock | undefined
+    const run = holding?.run ?? new Run(token)
+    if (holding) holding.run = run
+    let grows = false
+    for (const follower of followers) {
+      const request = this.#find(follower, asked)
+      if (!request || !run.add(request, follower.token as string)) continue
+      grows = true
+      if (request.stage !== 'queued') this.#desk.options.queued(request, session, null)
+    }
+    // The first has given up: its turn is over before it began.
+    if (!holding && grows) this.#desk.passOn(run, session)
+  }
+
+  #find({ request }: Answer, asked: ReadonlyMap<string, Request> | undefined): Request | undefined {
+    return request === null ? undefined : (asked?.get(request) ?? this.#desk.options.line.get(request))
+  }
+
+  /**
+   * Takes an answer in. Each request is decided once, and what comes later changes nothing;
    * but one that was given up while `asked` was in flight is cancelled now, also when its caller has gone already.
    */
-  deliver(answer: Answer, session: Session, asked?: ReadonlyMap<string, Request>): void {
+  #deliver(answer: Answer, session: Session, asked: ReadonlyMap<string, Request> | undefined): void {
     if (answer.outcome === 'handed') return this.#desk.returner.hint(answer.channel, answer.key)
-    if (answer.request === null) return
-    const request = asked?.get(answer.request) ?? this.#desk.options.line.get(answer.request)
+    const request = this.#find(answer, asked)
     if (!request) return
     request.failingSince = undefined
     request.failure = undefined
@@ -227,9 +269,6 @@ export class Asker {
       void this.#desk.returner.release(session, request.key, token)
       return request.fail(new LostError(request.key, 'forced'))
     }
-    const since = this.#desk.options.metrics.answeredAt
-    const lock = new Lock(request.details, request.id, token, session, this.#desk, since)
-    session.held.set(token, lock)
-    request.resolve(lock)
+    this.#desk.grant(request, token, session)
   }
 }

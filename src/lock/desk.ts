@@ -2,14 +2,15 @@ import type { Answer, Calls } from '../database/calls.ts'
 import type { Wire } from '../database/lane.ts'
 import type { LossReason } from '../errors.ts'
 import type { TransactionHost } from '../guard/transaction.ts'
-import type { Metrics } from '../metrics.ts'
+import { type Metrics, ticks } from '../metrics.ts'
 import type { Knowledge } from '../session/knowledge.ts'
 import type { Session } from '../session/session.ts'
 import { Asker } from './asker.ts'
 import type { Line } from './line.ts'
-import type { LockHost } from './lock.ts'
+import { Lock, type LockHost } from './lock.ts'
 import type { Request } from './request.ts'
 import { Returner } from './returner.ts'
+import type { Run } from './run.ts'
 
 /** What a desk is given by the client that it belongs to. */
 export interface DeskOptions {
@@ -50,8 +51,34 @@ export class Desk implements LockHost {
     return this.options.guards
   }
 
-  release(session: Session, key: string, token: string, since: number): Promise<'released'> {
-    return this.returner.release(session, key, token, since)
+  release(lock: Lock, session: Session, since: number): Promise<'released'> {
+    const now = ticks()
+    this.options.metrics.held(since, now)
+    const { key, ownToken, run } = lock
+    if (run && lock.isPassable && run.isYoung(this.options.poll) && !session.isOver) {
+      this.options.metrics.answeredAt = now
+      if (this.passOn(run, session)) {
+        this.options.metrics.passed += 1
+        return Promise.resolve('released')
+      }
+    }
+    return this.returner.release(session, key, ownToken, run?.grant)
+  }
+
+  /** To who follows in the run. False: nobody does any more, or this process does not know whether it holds. */
+  passOn(run: Run, session: Session): boolean {
+    const trust = session.trust()
+    const next = trust === 'held' || trust === 'degraded' ? run.next() : undefined
+    if (!next) return false
+    this.grant(next.request, next.token, session, run)
+    return true
+  }
+
+  grant(request: Request, token: string, session: Session, run?: Run): void {
+    const lock = new Lock(request.details, token, session, this, this.options.metrics.answeredAt)
+    lock.run = run
+    session.held.set(run?.grant ?? token, lock)
+    request.resolve(lock)
   }
 
   lost(reason: LossReason, since: number): void {

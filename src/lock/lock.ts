@@ -10,6 +10,7 @@ import {
 } from '../guard/transaction.ts'
 import { whileAlive } from '../keep-alive.ts'
 import type { Session } from '../session/session.ts'
+import type { Run } from './run.ts'
 
 /** What a handle is now. `degraded`: held, though the last renewal failed. `suspended`: not held until the next answer. */
 export type LockState = 'held' | 'degraded' | 'suspended' | 'released' | 'lost'
@@ -27,7 +28,7 @@ export interface LockDetails {
 export interface LockHost {
   readonly guards: TransactionHost
   /** @param since when it was granted, in ticks of the metrics */
-  release(session: Session, key: string, token: string, since: number): Promise<'released'>
+  release(lock: Lock, session: Session, since: number): Promise<'released'>
   lost(reason: LossReason, since: number): void
 }
 
@@ -40,7 +41,9 @@ export class Lock implements AsyncDisposable {
     // Not a gate: a log line must not throw.
     Object.defineProperty(Lock.prototype, inspect.custom, {
       value(this: Lock): string {
-        return `Lock { key: ${JSON.stringify(this.key)}, token: ${this.#token}n, state: '${this.state}' }`
+        this.#isExposed ||= this.#end === undefined
+        const token = this.#isExposed ? `token: ${this.ownToken}n, ` : ''
+        return `Lock { key: ${JSON.stringify(this.key)}, ${token}state: '${this.state}' }`
       },
     })
   }
@@ -48,45 +51,55 @@ export class Lock implements AsyncDisposable {
   readonly key: string
   readonly label: string | undefined
   readonly metadata: unknown
-  /** @internal */
-  readonly requestId: string
+  /** @internal Decimal text. */
+  readonly ownToken: string
+  /** @internal The run that it is part of. */
+  run: Run | undefined
   readonly #session: Session
-  readonly #token: string
   readonly #host: LockHost
   readonly #since: number
   #end: 'released' | LossReason | undefined
   #controller: AbortController | undefined
   #shutdown: LostError | undefined
   #releasing: Promise<'released'> | undefined
+  /** Somebody outside may know its token, or a transaction has pinned it: the database cannot tell it from who follows. */
+  #isExposed = false
 
   /** @internal */
-  constructor(
-    details: LockDetails,
-    requestId: string,
-    token: string,
-    session: Session,
-    host: LockHost,
-    since: number,
-  ) {
+  constructor(details: LockDetails, token: string, session: Session, host: LockHost, since: number) {
     this.key = details.key
     this.label = details.label
     this.metadata = details.metadata
-    this.requestId = requestId
-    this.#token = token
+    this.ownToken = token
     this.#session = session
     this.#host = host
     this.#since = since
   }
 
   /**
-   * The fencing token: it rises with every grant of the key. Still to be read after a release, for that is a fact.
+   * The fencing token: it rises with every grant of the key. To be read while the lock is held; what was read then can be
+   * read again after the release.
    *
-   * @throws LostError after a loss, NotHeldError while suspended
+   * @throws LostError after a loss, NotHeldError while suspended, and after a release when it was not read before: the
+   * key may have been passed on inside this process, which is done only while the database need not tell one token from
+   * the next
    */
   get token(): bigint {
     const state = this.state
+    if (state === 'released' && !this.#isExposed) {
+      throw new NotHeldError(
+        `${JSON.stringify(this.key)} is released already: read its token while it is held`,
+        this.key,
+      )
+    }
     if (state !== 'released') this.assertHeld()
-    return BigInt(this.#token)
+    this.#isExposed = true
+    return BigInt(this.ownToken)
+  }
+
+  /** @internal Whether who follows may have its turn without a word to the database. */
+  get isPassable(): boolean {
+    return !this.#isExposed
   }
 
   get state(): LockState {
@@ -144,7 +157,7 @@ export class Lock implements AsyncDisposable {
     if (this.state === 'lost') return Promise.resolve(this.#end as LossReason)
     if (this.#releasing !== undefined) return this.#releasing.then(() => 'already')
     this.#end = 'released'
-    this.#releasing = this.#host.release(this.#session, this.key, this.#token, this.#since)
+    this.#releasing = this.#host.release(this, this.#session, this.#since)
     return this.#releasing
   }
 
@@ -161,6 +174,7 @@ export class Lock implements AsyncDisposable {
     options: TransactionOptions = {},
   ): Promise<T> {
     this.assertHeld()
+    this.#isExposed = true
     return await this.#unlessReleased(
       whileAlive(guardedTransaction(this.#host.guards, this.#grant(), work, options)),
     )
@@ -176,6 +190,7 @@ export class Lock implements AsyncDisposable {
    */
   async guard(transaction: Queryable): Promise<Guard> {
     this.assertHeld()
+    this.#isExposed = true
     return await this.#unlessReleased(guard(this.#host.guards, this.#grant(), transaction))
   }
 
@@ -208,7 +223,12 @@ export class Lock implements AsyncDisposable {
   }
 
   #grant(): Pinnable {
-    return { key: this.key, token: this.#token, session: this.#session }
+    return {
+      key: this.key,
+      token: this.ownToken,
+      grant: this.run?.grant ?? this.ownToken,
+      session: this.#session,
+    }
   }
 
   #refusal(state: LockState): FencepostError {

@@ -51,6 +51,8 @@ export class Request implements Asked {
   failingSince: number | undefined
   /** The session under which it has been in line: should that die, its place is lost. */
   placedUnder: Session | undefined
+  /** The last token that a run offered it: an answer that offers no higher one is late. */
+  offered = ''
   /** Why it could not be asked for the last time. */
   failure: unknown
   #resolve!: (lock: Lock | null) => void

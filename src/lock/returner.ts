@@ -6,7 +6,7 @@ import { Backoff } from '../database/backoff.ts'
 import type { Answer } from '../database/calls.ts'
 import { BrokenConnection, endsConnection, isTransient } from '../database/failure.ts'
 import { keepAlive, letGo } from '../keep-alive.ts'
-import { ticks, ticksOf } from '../metrics.ts'
+import { ticks } from '../metrics.ts'
 import type { Session } from '../session/session.ts'
 import type { Desk } from './desk.ts'
 import type { Request } from './request.ts'
@@ -18,12 +18,16 @@ const batchSize = 250
 const worthHalving = 16
 /** Bytes: what PostgreSQL allows in a notification, less some room. */
 const longestPayload = 7_500
+/** Outcomes that are news for those who ask. */
+const brings: ReadonlySet<string> = new Set(['granted', 'follows', 'handed'])
 /** How long, in milliseconds, `release` waits for an answer before it leaves the rest to the background. */
 const releasePatience = 5_000
 
 interface Grant {
   readonly key: string
   readonly token: string
+  /** The token of the grant that it is part of. */
+  readonly grant: string
   readonly since: number
   /** Its caller's; taken away once it has been answered, or has waited long enough. */
   resolve: ((outcome: 'released') => void) | undefined
@@ -43,7 +47,7 @@ export class Returner {
   readonly #debts = new Map<Session, Debts>()
   readonly #hints = new Map<string, Set<string>>()
   /** Given back, but pinned by a guard: asked again until it has moved on. */
-  readonly #pinned = new Map<string, { session: Session; key: string; token: string }>()
+  readonly #pinned = new Set<string>()
 
   /** Releases whose callers wait for an answer, and one timer for all of them. */
   #waiting = 0
@@ -56,18 +60,17 @@ export class Returner {
   /**
    * Resolves when it is answered, or will be without the caller. Never rejects.
    *
-   * @param since when a handle of ours was granted it, in ticks of the metrics; undefined: there is none
+   * @param token in a run, of the last whose turn it was: who follows is next in line
+   * @param grant the token of the grant
    */
-  release(session: Session, key: string, token: string, since?: number): Promise<'released'> {
-    const now = performance.now()
-    if (since !== undefined) this.#desk.options.metrics.held(since, ticksOf(now))
-    session.held.delete(token)
+  release(session: Session, key: string, token: string, grant: string = token): Promise<'released'> {
+    session.held.delete(grant)
     if (session.isOver) return Promise.resolve('released')
-    session.returning.add(token)
+    session.returning.add(grant)
     keepAlive()
     this.#waiting += 1
     return new Promise(resolve => {
-      this.#debtsOf(session).grants.push({ key, token, since: now, resolve })
+      this.#debtsOf(session).grants.push({ key, token, grant, since: performance.now(), resolve })
       this.#patience ??= setTimeout(() => this.#losePatience(), releasePatience).unref()
       this.#worker.wake()
     })
@@ -196,7 +199,7 @@ export class Returner {
   }
 
   #done(session: Session, grant: Grant): void {
-    session.returning.delete(grant.token)
+    session.returning.delete(grant.grant)
     this.#answer(grant)
   }
 
@@ -231,10 +234,10 @@ export class Returner {
 
   #deliver(answers: readonly Answer[], session: Session): void {
     if (answers.length > 0) this.#desk.options.metrics.answeredAt = ticks()
-    for (const answer of answers) {
-      if (answer.outcome === 'handed' || answer.outcome === 'granted')
-        this.#desk.asker.deliver(answer, session)
-    }
+    this.#desk.asker.deliver(
+      answers.filter(({ outcome }) => brings.has(outcome)),
+      session,
+    )
   }
 
   /** What is pinned moves on when the guard ends; whoever released it asks again until then. */
@@ -243,7 +246,7 @@ export class Returner {
       if (token === null || key === null) continue
       if (outcome !== 'pinned') this.#pinned.delete(token)
       else {
-        this.#pinned.set(token, { session, key, token })
+        this.#pinned.add(token)
         const again = setTimeout(() => {
           if (this.#pinned.delete(token) && !session.isOver) void this.release(session, key, token)
         }, this.#desk.options.poll)
@@ -265,11 +268,12 @@ export class Returner {
     const rows = await calls.settle(returnWire, callTimeout, session.id, knowledge.witness())
     const there = new Set(rows.map(row => row.token))
     const askedSince = undecided()
-    for (const { key, token, request, forced } of rows) {
+    for (const { key, token, requests, forced } of rows) {
       if (forced) session.force(token)
       const known = before.has(token) || session.held.has(token) || session.returning.has(token)
-      if (known || request === null) continue
-      if (!asked.has(request) && !askedSince.has(request)) void this.release(session, key, token)
+      if (known || requests.length === 0) continue
+      const isExpected = requests.some(request => asked.has(request) || askedSince.has(request))
+      if (!isExpected) void this.release(session, key, token)
     }
     for (const [token, holding] of heldBefore) {
       if (there.has(token) || !session.held.delete(token)) continue

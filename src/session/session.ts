@@ -22,7 +22,8 @@ import type { Knowledge } from './knowledge.ts'
 /** What a session holds: it is told of the loss, once. */
 export interface Holding {
   readonly key: string
-  readonly requestId: string
+  /** Decimal text; in a run not the one under which the session holds it. */
+  readonly ownToken: string
   lose(reason: LossReason): void
 }
 
@@ -44,7 +45,7 @@ export class Session {
   readonly ttl: number
   /** How long an answered renewal is trusted, from its sending, in milliseconds. */
   readonly span: number
-  /** By token, as decimal text. */
+  /** By the grant's token, as decimal text; of a run, whose turn it is. */
   readonly held: Map<string, Holding> = new Map()
   /** Tokens that are being given back: neither held nor lost until that is answered. */
   readonly returning: Set<string> = new Set()

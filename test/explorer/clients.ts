@@ -69,12 +69,13 @@ export class Clients {
         })
       }
       if (call.function === 'release' || call.function === 'cancel') {
-        const given = [...this.requests.values()].find(
-          each =>
-            each.id === place.request ||
-            (each.key === place.key && each.token === place.token && each.session === call.session),
-        )
-        if (given) given.is = 'leaving'
+        for (const each of this.#of(call.session)) {
+          if (each.id === place.request) each.is = 'leaving'
+          if (each.key !== place.key || each.token === undefined || place.token === undefined) continue
+          // Whoever of a run was before it has let go already, inside the process.
+          const isBefore = each.is === 'held' || each.is === 'waiting'
+          if (each.token === place.token || (isBefore && each.token < place.token)) each.is = 'leaving'
+        }
       }
     }
     if (call.function === 'close_session') {
@@ -98,7 +99,11 @@ export class Clients {
     if (call.function === 'close_session') client.over = true
     if (!['release', 'cancel', 'close_session'].includes(call.function)) return
     for (const request of this.#of(call.session)) {
-      const named = call.places.some(place => place.request === request.id || place.token === request.token)
+      const named = call.places.some(
+        place =>
+          place.request === request.id ||
+          (place.token !== undefined && request.token !== undefined && request.token <= place.token),
+      )
       // It has to be sent once more.
       if (reply.answers.some(({ outcome, token }) => outcome === 'again' && token === request.token)) continue
       if (request.is === 'leaving' && (named || call.function === 'close_session')) request.is = 'gone'
@@ -133,7 +138,13 @@ export class Clients {
 
   /** Whether a holder has sent that it lets go. */
   letsGo(row: LockRow): boolean {
-    const is = row.request === null ? undefined : this.requests.get(row.request)?.is
+    if (row.request !== null) return this.isGivenUp(row.request)
+    const others = this.#of(row.session ?? undefined).filter(({ key }) => key === row.key)
+    return others.every(({ id, token }) => this.isGivenUp(id) || token === undefined || token < row.token)
+  }
+
+  isGivenUp(id: string | null): boolean {
+    const is = id === null ? undefined : this.requests.get(id)?.is
     return is === 'leaving' || is === 'gone'
   }
 
@@ -148,6 +159,7 @@ export class Clients {
     if (!request || request.is === 'leaving' || request.is === 'gone') return
     if (outcome === 'granted' && token !== null) Object.assign(request, { is: 'held', token })
     if (outcome === 'queued') request.is = 'waiting'
+    if (outcome === 'follows' && token !== null) Object.assign(request, { is: 'waiting', token })
     if (call.function === 'acquire' && ['busy', 'again', 'dead'].includes(outcome)) request.is = 'refused'
   }
 

@@ -1,6 +1,6 @@
 import { type Call, nameOf, type Reply } from './calls.ts'
 import { Clients } from './clients.ts'
-import { type Finish, isDead, type LockRow, type State, Violation } from './state.ts'
+import { covers, type Finish, isDead, type LockRow, type State, Violation } from './state.ts'
 
 /** What happened in one schedule, and whether it may. */
 export class Record {
@@ -48,7 +48,7 @@ export class Record {
     }
     for (const row of this.#state.waiters) {
       const request = this.clients.requests.get(row.request)
-      if (request) request.is = 'waiting'
+      if (request) Object.assign(request, { is: 'waiting', ...(row.token !== null && { token: row.token }) })
     }
   }
 
@@ -66,7 +66,7 @@ export class Record {
     const [place] = call.places
     if (call.function !== 'assert_held' || place?.token === undefined) return
     const row = this.#state.locks.find(({ key }) => key === place.key)
-    if (row?.token !== place.token) {
+    if (!covers(row, place.token)) {
       throw new Violation(
         `a guard of ${place.key} passed under ${place.token}, and ${row ? `${nameOf(row.session)} holds it under ${row.token}` : 'nobody holds it'}`,
       )
@@ -168,7 +168,7 @@ export class Record {
   #checkPins(state: State): void {
     for (const { key, token } of this.#pins.values()) {
       const row = state.locks.find(each => each.key === key)
-      if (row?.token !== token) {
+      if (!covers(row, token)) {
         throw new Violation(
           `${key} is pinned under ${token} by an open guard, and ${row ? `${nameOf(row.session)} was granted it under ${row.token}` : 'its row is deleted'}`,
         )
@@ -199,7 +199,8 @@ export class Record {
     }
     const old = before.locks.find(each => each.key === key)
     if (old?.token === token) {
-      if (old.request !== request || old.session !== session)
+      const isCancelled = request === null && this.clients.isGivenUp(old.request)
+      if ((old.request !== request && !isCancelled) || old.session !== session)
         throw new Violation(`two grants of ${key} under the same token ${token}`)
       return
     }
@@ -239,8 +240,8 @@ export class Record {
 
   #note(state: State): void {
     for (const { key, ticket, request } of state.waiters) this.#tickets.set(`${request} ${key}`, ticket)
-    for (const { key, token, forcedUntil } of state.locks) {
-      this.#highest.set(key, Math.max(token, this.#highest.get(key) ?? 0))
+    for (const { key, token, tokenTo, forcedUntil } of state.locks) {
+      this.#highest.set(key, Math.max(tokenTo, this.#highest.get(key) ?? 0))
       if (forcedUntil !== null) this.#forced.add(token)
     }
   }

@@ -13,6 +13,8 @@ export interface LockRow {
   readonly session: string | null
   readonly request: string | null
   readonly token: number
+  /** The last of its run. */
+  readonly tokenTo: number
   readonly contended: boolean
   readonly released: boolean
   /** Seconds since the schedule began; null: nobody took it by hand. */
@@ -24,6 +26,7 @@ interface Ticket {
   readonly key: string
   readonly session: string
   readonly request: string
+  readonly token: number | null
 }
 
 interface SessionRow {
@@ -44,6 +47,9 @@ export interface Finish {
   /** After every session was closed. */
   readonly left: State
 }
+
+export const covers = (row: LockRow | undefined, token: number): boolean =>
+  row !== undefined && row.token <= token && token <= row.tokenTo
 
 export const isDead = (state: State, session: string): boolean =>
   !state.sessions.some(({ id, dead }) => id === session && !dead)

@@ -78,8 +78,9 @@ test('who waits keeps the place, who holds keeps the lock, and what was given ba
   await until(async () => (await left()).tickets === 2)
   await theirs.release()
   const lock = await waiter
+  const { token } = lock
   await lock.release()
-  expect((await behind).token).toBeGreaterThan(lock.token)
+  expect((await behind).token).toBeGreaterThan(token)
   expect((await other.tryAcquire('given'))?.state).toBe('held')
   expect(await other.tryAcquire('held')).toBeNull()
 })

@@ -59,7 +59,7 @@ beforeEach(async () => {
   }
   session = new Session(host, ttl)
   await session.open(host.beatWire, 1_000, { owner: 'test', channel: undefined, info: '{}' })
-  session.held.set('5', { key: 'k', requestId: 'r', lose: reason => void lost.push(reason) })
+  session.held.set('5', { key: 'k', ownToken: 'r', lose: reason => void lost.push(reason) })
 })
 afterEach(() => {
   session.end('shutdown')
@@ -199,7 +199,7 @@ test('renew waits for the answer, and says why there was none', async () => {
 })
 
 test('a renewal that says what was forced is none for that', async () => {
-  session.held.set('6', { key: 'other', requestId: 's', lose: reason => void lost.push(reason) })
+  session.held.set('6', { key: 'other', ownToken: 's', lose: reason => void lost.push(reason) })
   const beating = session.beat()
   beats[0]?.answer({ forced: ['5'], held: 1, tokens: 6n })
   await beating

@@ -44,9 +44,9 @@ create function explorer.state() returns jsonb language sql volatile as $$
     'clock', (select last_value from explorer.clock),
     'base', (select base from cluster),
     'locks', (select coalesce(jsonb_agg(jsonb_build_object('key', key, 'session', session, 'request', request, 'token', token,
-      'contended', contended, 'released', released,
+      'tokenTo', coalesce(token_to, token), 'contended', contended, 'released', released,
       'forcedUntil', extract(epoch from forced_until - '2026-01-01 00:00:00+00')::int) order by key), '[]') from locks),
-    'waiters', (select coalesce(jsonb_agg(jsonb_build_object('ticket', ticket, 'key', key, 'session', session, 'request', request)
+    'waiters', (select coalesce(jsonb_agg(jsonb_build_object('ticket', ticket, 'key', key, 'session', session, 'request', request, 'token', token)
       order by ticket), '[]') from waiters),
     'sessions', (select coalesce(jsonb_agg(jsonb_build_object('id', id, 'generation', generation, 'dead', died is not null,
       'expiresAt', extract(epoch from expires_at - '2026-01-01 00:00:00+00')::int) order by id), '[]') from sessions))

@@ -86,12 +86,15 @@ export const weakened: readonly Variant[] = [
     edits: [
       {
         function: 'enqueue',
-        from: "if not found then result.outcome := 'again';",
+        from: 'if not found then return query select r,',
         to: `if not found then
-               insert into locks (key, session, request, token) values (want.key, enqueue.session, want.request, nextval('fencing'))
-                 on conflict do nothing;
-               result.outcome := case when found then 'granted' else 'again' end;
-               result.token := (select l.token from locks l where l.request = want.request);`,
+               insert into locks (key, session, request, token)
+                 values (want.key, enqueue.session, want.requests[1], nextval('fencing')) on conflict do nothing;
+               if found then
+                 return next row(want.requests[1], 'granted', (select l.token from locks l where l.request = want.requests[1]), want.key, null, null)::answer;
+                 continue;
+               end if;
+               return query select r,`,
       },
     ],
     program: {
@@ -111,7 +114,7 @@ export const weakened: readonly Variant[] = [
     edits: [
       {
         function: 'release',
-        from: 'l.key = pair.key and l.token = pair.token and l.session = release.session',
+        from: 'l.key = pair.key and l.session = release.session and pair.token between l.token and coalesce(l.token_to, l.token)',
         to: 'l.key = pair.key',
       },
     ],

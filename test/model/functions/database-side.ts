@@ -20,10 +20,11 @@ export interface Tables {
     session: string | null
     request: string | null
     token: string
+    token_to: string | null
     contended: boolean
     released: boolean
   }[]
-  readonly tickets: { key: string; session: string; request: string }[]
+  readonly tickets: { key: string; session: string; request: string; token: string | null }[]
 }
 
 /** The SQL functions over one connection, one call a transaction; and guards, each in an open transaction of its own. */
@@ -117,8 +118,8 @@ export class DatabaseSide {
     return row?.raised == null ? null : Number(row.raised)
   }
 
-  async settle(session: string): Promise<{ key: string; token: string; request: string }[]> {
-    return (await this.#query('select key, token, request from SCHEMA.settle($1) where not forced', [
+  async settle(session: string): Promise<{ key: string; token: string; requests: string }[]> {
+    return (await this.#query('select key, token, requests::text from SCHEMA.settle($1) where not forced', [
       session,
     ])) as never
   }
@@ -166,9 +167,9 @@ export class DatabaseSide {
       `select (select coalesce(json_agg(s order by s.id), '[]')
                  from (select id, generation, died is not null as died from SCHEMA.sessions) s) as sessions,
               (select coalesce(json_agg(l order by l.key), '[]')
-                 from (select key, session, request, token::text, contended, released from SCHEMA.locks) l) as grants,
+                 from (select key, session, request, token::text, token_to::text, contended, released from SCHEMA.locks) l) as grants,
               (select coalesce(json_agg(w order by w.key, w.ticket), '[]')
-                 from (select key, ticket, session, request from SCHEMA.waiters) w) as tickets`,
+                 from (select key, ticket, session, request, token::text from SCHEMA.waiters) w) as tickets`,
     )
     return row as unknown as Tables
   }

@@ -32,6 +32,7 @@ test('the SQL functions do what the model does, call after call', async () => {
   console.log('the functions answered', Object.fromEntries(seen))
   for (const outcome of [
     'granted',
+    'follows',
     'queued',
     'busy',
     'handed',

@@ -16,6 +16,8 @@ export interface GrantState {
   released: boolean
   /** Taken by hand: and, `due`, the last renewal before that has run out. */
   forced: 'no' | 'marked' | 'due'
+  /** How many of the line it was granted to in advance. */
+  readonly length: number
   /** Grants are numbered: another number, another token. */
   readonly number: number
 }
@@ -23,6 +25,8 @@ export interface GrantState {
 export interface Ticket {
   readonly request: string
   readonly session: string
+  /** In the run of the grant with this number, so many behind. */
+  inRun?: { readonly number: number; readonly place: number }
 }
 
 export interface Want {
@@ -31,11 +35,19 @@ export interface Want {
   readonly waits: boolean
 }
 
+export interface Pair {
+  readonly key: string
+  /** How far behind the key's present grant the token is; undefined: it is none of it. */
+  readonly place: number | undefined
+}
+
 /** What a call says. Tokens are left out: a grant's is that of the key's row. */
 export interface Said {
   readonly outcome: string
   readonly key?: string
-  readonly request?: string
+  readonly request?: string | null
+  /** How far behind the grant in a run. */
+  readonly place?: number
   /** Whose channel is to be told. */
   readonly told?: string
 }
@@ -66,42 +78,63 @@ export class Protocol {
       return true
     })
     const taken = inOrder.filter(want => !free.includes(want))
+    const keys = [...new Set(taken.map(({ key }) => key))]
     return [
       ...free.map(({ key, request }) => ({ outcome: 'granted', key, request })),
-      ...taken.flatMap(want => this.#enqueue(id, want)),
+      ...keys.flatMap(key =>
+        this.#enqueue(
+          id,
+          key,
+          taken.filter(want => want.key === key),
+        ),
+      ),
     ]
   }
 
-  #enqueue(id: string, { key, request, waits }: Want): Said[] {
+  #enqueue(id: string, key: string, wants: readonly Want[]): Said[] {
     const held = this.grants.get(key)
-    if (!held) return [{ outcome: 'again', key, request }]
-    if (held.request === request && held.session === id && !held.released) {
-      return [{ outcome: 'granted', key, request }]
+    if (!held) return wants.map(({ request }) => ({ outcome: 'again', key, request }))
+    const isMine = held.session === id && !held.released
+    const repeated = isMine ? wants.find(({ request }) => request === held.request) : undefined
+    const others = wants.filter(want => want !== repeated)
+    for (const { request } of others.filter(({ waits }) => waits)) {
+      if (!this.#line(key).some(ticket => ticket.request === request)) {
+        this.#line(key).push({ request, session: id })
+      }
     }
-    if (waits && !this.#line(key).some(ticket => ticket.request === request)) {
-      this.#line(key).push({ request, session: id })
-    }
-    const still = { outcome: waits ? 'queued' : 'busy', key, request }
-    if (!held.released && held.forced !== 'due' && this.#judge(held.session)) return [still]
+    const still = (but?: string | null) =>
+      others
+        .filter(({ request }) => request !== but)
+        .map(({ request, waits }) => ({ outcome: waits ? 'queued' : 'busy', key, request }))
+    if (repeated) return [{ outcome: 'granted', key, request: repeated.request }, ...still()]
+    if (!held.released && held.forced !== 'due' && this.#judge(held.session)) return still()
     const moved = this.#take(key, id)
-    if (moved.request === request) return [moved]
-    if (moved.outcome === 'free') return [{ outcome: 'again', key, request }]
-    return moved.outcome === 'pinned' ? [still] : [moved, still]
+    if (moved.outcome === 'free') return wants.map(({ request }) => ({ outcome: 'again', key, request }))
+    return [...this.#tell(moved), ...still(moved.outcome === 'granted' ? moved.request : null)]
   }
 
-  /** @param pairs of keys and whether the token is that of the key's present grant */
-  release(id: string, pairs: readonly { key: string; current: boolean }[]): Said[] {
+  /** Of grants, or of a place in a run: then whoever is before it there has had its turn. */
+  release(id: string, pairs: readonly Pair[]): Said[] {
     // Those that nobody waits for go first, in one step.
     const free = pairs.filter(pair => this.#isTheirs(id, pair) && this.#isSimple(pair.key))
     for (const { key } of free) this.grants.delete(key)
-    const rest = byKey(pairs.filter(pair => !free.includes(pair)))
+    // Of a run the last first: it gives up all that are before it.
+    const rest = byKey(
+      pairs.filter(pair => !free.includes(pair)).sort((one, other) => (other.place ?? 0) - (one.place ?? 0)),
+    )
+    const before = new Map(this.grants)
     return [
       ...free.map(({ key }) => ({ outcome: 'released', key })),
       ...rest.flatMap(pair => {
-        if (!this.#isTheirs(id, pair)) return [{ outcome: 'absent', key: pair.key }]
+        const isSame = this.grants.get(pair.key) === before.get(pair.key)
+        if (!isSame || !this.#isTheirs(id, pair)) return [{ outcome: 'absent', key: pair.key }]
+        const served = this.#followers(pair.key).filter(
+          ({ inRun }) => inRun && inRun.place <= Number(pair.place),
+        )
+        this.#lineWithout(pair.key, ticket => served.includes(ticket))
         const moved = this.#take(pair.key, id)
         const outcome = moved.outcome === 'pinned' ? 'pinned' : 'released'
-        return [{ outcome, key: pair.key }, ...passedOn(moved)]
+        return [{ outcome, key: pair.key }, ...this.#tell(moved)]
       }),
     ]
   }
@@ -114,11 +147,17 @@ export class Protocol {
       let outcome = place >= 0 ? 'cancelled' : 'absent'
       const held = this.grants.get(key)
       let moved: Said | undefined
-      if (held && held.request === request && held.session === id) {
+      const isTheirs = held?.session === id && (held.request === request || held.request === null)
+      if (held && isTheirs && !held.released && this.#followers(key).length > 0) {
+        if (held.request !== null) outcome = 'cancelled'
+        held.request = null
+      } else if (isTheirs && held.request === null && !held.released) {
+        moved = this.#take(key, id)
+      } else if (held && held.request === request && held.session === id) {
         moved = this.#take(key, id)
         outcome = moved.outcome === 'pinned' ? 'pinned' : 'released'
       } else if (held?.released) moved = this.#take(key, id)
-      return [{ outcome, key, request }, ...passedOn(moved)]
+      return [{ outcome, key, request }, ...this.#tell(moved)]
     })
   }
 
@@ -142,6 +181,10 @@ export class Protocol {
       const isMine = held?.request === request && held.session === id && !held.released
       const waits = this.#line(key).some(ticket => ticket.request === request)
       said.push({ outcome: isMine ? 'granted' : waits ? 'queued' : 'again', key, request })
+    }
+    for (const key of asked) {
+      const held = this.grants.get(key)
+      if (held && held.session === id && !held.released && held.length > 0) said.push(...this.#members(key))
     }
     return said
   }
@@ -215,7 +258,7 @@ export class Protocol {
     if (!held.released && held.forced !== 'due' && this.#isAlive(held.session))
       return [{ outcome: 'forced', key }]
     const moved = this.#take(key, 'nobody')
-    return [{ outcome: moved.outcome === 'pinned' ? 'pinned' : 'released', key }, ...passedOn(moved)]
+    return [{ outcome: moved.outcome === 'pinned' ? 'pinned' : 'released', key }, ...this.#tell(moved)]
   }
 
   /** Time passes over a mark. */
@@ -226,7 +269,44 @@ export class Protocol {
 
   #grant(key: string, session: string, request: string): void {
     this.#granted += 1
-    this.grants.set(key, { session, request, released: false, forced: 'no', number: this.#granted })
+    const number = this.#granted
+    const line = this.#line(key)
+    const others = line.findIndex(ticket => ticket.session !== session)
+    const length = others < 0 ? line.length : others
+    for (const [i, ticket] of line.slice(0, length).entries()) ticket.inRun = { number, place: i + 1 }
+    this.grants.set(key, { session, request, released: false, forced: 'no', length, number })
+  }
+
+  /** Of the run of the key's present grant. */
+  #followers(key: string): Ticket[] {
+    const number = this.grants.get(key)?.number
+    return this.#line(key).filter(({ inRun }) => inRun !== undefined && inRun.number === number)
+  }
+
+  /** Whose grant it is, all of a run. */
+  requests(key: string): string[] {
+    const first = this.grants.get(key)?.request
+    return [...(first ? [first] : []), ...this.#followers(key).map(({ request }) => request)]
+  }
+
+  #members(key: string): Said[] {
+    const first: Said = { outcome: 'granted', key, request: this.grants.get(key)?.request ?? null }
+    const followers = this.#followers(key).map(({ request, inRun }) => {
+      return { outcome: 'follows', key, request, place: inRun?.place ?? 0 }
+    })
+    return [first, ...followers]
+  }
+
+  #tell(moved: Said | undefined): Said[] {
+    if (moved?.outcome === 'handed') return [moved]
+    return moved?.outcome === 'granted' ? this.#members(moved.key as string) : []
+  }
+
+  #lineWithout(key: string, isOut: (ticket: Ticket) => boolean): void {
+    this.lines.set(
+      key,
+      this.#line(key).filter(ticket => !isOut(ticket)),
+    )
   }
 
   #line(key: string): Ticket[] {
@@ -235,8 +315,8 @@ export class Protocol {
     return line
   }
 
-  #isTheirs(id: string, pair: { key: string; current: boolean }): boolean {
-    return pair.current && this.grants.get(pair.key)?.session === id
+  #isTheirs(id: string, pair: Pair): boolean {
+    return pair.place !== undefined && this.grants.get(pair.key)?.session === id
   }
 
   #isSimple(key: string): boolean {
@@ -296,10 +376,6 @@ export class Protocol {
     if (next.session === caller) return { outcome: 'granted', key, request: next.request }
     return { outcome: 'handed', key, told: next.session }
   }
-}
-
-function passedOn(moved: Said | undefined): Said[] {
-  return moved && (moved.outcome === 'granted' || moved.outcome === 'handed') ? [moved] : []
 }
 
 /** In the order of the keys; those of one key as they came. */

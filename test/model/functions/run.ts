@@ -1,7 +1,7 @@
 import { expect } from 'vitest'
 import { type Command, keys, slots } from './commands.ts'
 import { channelOf, type DatabaseSide, newId, type Row, type Tables } from './database-side.ts'
-import { Protocol, type Said, type Want } from './protocol.ts'
+import { type Pair, Protocol, type Said, type Want } from './protocol.ts'
 
 interface Asked {
   readonly session: string
@@ -26,6 +26,8 @@ export class Run {
   readonly #granted: Granted[] = []
   /** The token of each key's row. */
   #tokens = new Map<string, string>()
+  /** And the last of its run. */
+  #lasts = new Map<string, bigint>()
   readonly #numbers = new Map<string, number | undefined>()
   #highest = 0n
 
@@ -77,7 +79,7 @@ export class Run {
         const tokens = grants.map(({ token }) => token)
         if (command.swap) tokens.push(tokens.shift() as string)
         const pairs = grants.map(({ key }, i) => ({ key, token: tokens[i] as string }))
-        const asked = pairs.map(({ key, token }) => ({ key, current: this.#tokens.get(key) === token }))
+        const asked = pairs.map(pair => this.#placed(pair))
         return await this.#compare(await database.release(by, pairs), model.release(by, asked))
       }
       case 'cancel': {
@@ -106,7 +108,7 @@ export class Run {
         const held = model.held(session).map(key => ({
           key,
           token: this.#tokens.get(key),
-          request: model.grants.get(key)?.request,
+          requests: `{${model.requests(key).join(',')}}`,
         }))
         const rows = await database.settle(session)
         expect(rows.sort((one, other) => (one.key < other.key ? -1 : 1))).toEqual(
@@ -128,7 +130,7 @@ export class Run {
       case 'force': {
         const [grant] = pick(this.#grants(), [command.grant])
         if (!grant) return
-        const said = model.force(grant.key, this.#tokens.get(grant.key) === grant.token, command.now)
+        const said = model.force(grant.key, this.#stands(grant), command.now)
         return await this.#compare(await database.force(grant.key, grant.token, command.now), said)
       }
       case 'due':
@@ -138,8 +140,7 @@ export class Run {
       case 'pin': {
         const [grant] = pick(this.#grants(), [command.grant])
         if (!grant || model.guards.has(command.guard)) return
-        const current = this.#tokens.get(grant.key) === grant.token
-        const pinned = model.pin(command.guard, grant.key, current)
+        const pinned = model.pin(command.guard, grant.key, this.#stands(grant))
         this.#count(pinned ? 'a guard' : 'no guard')
         expect(await database.pin(command.guard, grant.key, grant.token)).toBe(pinned)
         return
@@ -170,8 +171,19 @@ export class Run {
 
   /** Those that stand, then those that have been. */
   #grants(): Granted[] {
-    const stands = ({ key, token }: Granted) => this.#tokens.get(key) === token
+    const stands = (grant: Granted) => this.#stands(grant)
     return [...this.#granted.filter(stands), ...this.#granted.filter(grant => !stands(grant))]
+  }
+
+  #placed({ key, token }: { key: string; token: string }): Pair {
+    const first = this.#tokens.get(key)
+    if (first === undefined || BigInt(token) > (this.#lasts.get(key) ?? 0n)) return { key, place: undefined }
+    const place = Number(BigInt(token) - BigInt(first))
+    return { key, place: place < 0 ? undefined : place }
+  }
+
+  #stands(grant: Granted): boolean {
+    return this.#placed(grant).place !== undefined
   }
 
   #waiting(session: string): Asked[] {
@@ -181,18 +193,22 @@ export class Run {
 
   async #compare(rows: readonly Row[], said: readonly Said[]): Promise<void> {
     await this.#compareTables()
-    const tokenOf = ({ key }: Said) => this.#tokens.get(key ?? '') ?? null
+    const tokenOf = ({ key, place = 0 }: Said) => {
+      const first = this.#tokens.get(key ?? '')
+      return first === undefined ? null : String(BigInt(first) + BigInt(place))
+    }
+    const bears = (outcome: string) => outcome === 'granted' || outcome === 'follows'
     const expected = said.map(each => ({
       outcome: each.outcome,
       request: each.request ?? null,
       channel: each.told === undefined ? null : channelOf(each.told),
-      ...(each.outcome === 'granted' && { token: tokenOf(each) }),
+      ...(bears(each.outcome) && { token: tokenOf(each) }),
     }))
     const actual = rows.map(({ outcome, request, channel, token }) => ({
       outcome,
       request,
       channel,
-      ...(outcome === 'granted' && { token }),
+      ...(bears(outcome) && { token }),
     }))
     expect(actual.sort(byText)).toEqual(expected.sort(byText))
     const named = (each: { outcome: string; key?: string | null }) =>
@@ -220,17 +236,18 @@ export class Run {
     )
     expect(tickets.map(({ key, session, request }) => ({ key, session, request }))).toEqual(
       [...model.lines]
-        .flatMap(([key, line]) => line.map(ticket => ({ key, ...ticket })))
+        .flatMap(([key, line]) => line.map(({ session, request }) => ({ key, session, request })))
         .sort((one, other) => (one.key < other.key ? -1 : one.key > other.key ? 1 : 0)),
     )
     // A ticket exists: its key has a row that is contended.
     const contended = new Set(grants.filter(grant => grant.contended).map(({ key }) => key))
     expect(tickets.filter(({ key }) => !contended.has(key))).toEqual([])
-    this.#learn(grants)
+    this.#learn(grants, tickets)
   }
 
   /** A token changes when the key is granted, and only then; a new one is above all that there have been. */
-  #learn(grants: Tables['grants']): void {
+  #learn(grants: Tables['grants'], tickets: Tables['tickets']): void {
+    this.#lasts = new Map(grants.map(({ key, token, token_to }) => [key, BigInt(token_to ?? token)]))
     const highest = this.#highest
     const tokens = new Map<string, string>()
     for (const { key, session, token } of grants) {
@@ -241,8 +258,14 @@ export class Run {
       expect(this.#tokens.get(key) === token).toBe(isSame)
       if (isSame) continue
       expect(BigInt(token)).toBeGreaterThan(highest)
-      if (BigInt(token) > this.#highest) this.#highest = BigInt(token)
-      this.#granted.unshift({ session: session as string, key, token })
+      const last = this.#lasts.get(key) as bigint
+      if (last > this.#highest) this.#highest = last
+      const followers = tickets.filter(
+        ticket => ticket.key === key && BigInt(ticket.token ?? 0) > BigInt(token),
+      )
+      for (const follower of [{ token }, ...followers]) {
+        this.#granted.unshift({ session: session as string, key, token: follower.token as string })
+      }
     }
     this.#tokens = tokens
   }

@@ -1,0 +1,130 @@
+import { acquire, at, cancel, closeSession, guard, heartbeat, release, tick, token } from '../calls.ts'
+import type { Program } from '../program.ts'
+import { inTurn, letGo } from './scripts.ts'
+
+const sessions = { S1: 60, S2: 60, S3: 60 }
+const queued = [
+  acquire('S1', [at('k', 'r11')]),
+  acquire('S2', [at('k', 'r21'), at('k', 'r22')]),
+  acquire('S3', [at('k', 'r31')]),
+]
+/** S2 has k for r21 under 102, and in advance for r22 under 103. */
+const running = [...queued, release('S1', token('k', 101))]
+
+/** A grant that covers several requests of one process. */
+export const runs: readonly Program[] = [
+  {
+    name: 'a run begins while who follows in it gives up',
+    sessions,
+    key: 'k',
+    quiet: ['sessions'],
+    before: queued,
+    actors: [
+      { name: 'A', script: () => letGo('S1', token('k', 101)) },
+      { name: 'B', script: () => inTurn(cancel('S2', at('k', 'r22'))) },
+    ],
+  },
+  {
+    name: 'a run begins while its first gives up, and its process looks',
+    sessions,
+    key: 'k',
+    quiet: ['sessions'],
+    before: queued,
+    actors: [
+      { name: 'A', script: () => letGo('S1', token('k', 101)) },
+      { name: 'B', script: () => inTurn(cancel('S2', at('k', 'r21'))) },
+      { name: 'B too', script: () => inTurn(tick('S2', at('k', 'r21'), at('k', 'r22'))) },
+    ],
+  },
+  {
+    name: 'a run begins while another of its process comes',
+    sessions,
+    key: 'k',
+    quiet: ['sessions'],
+    before: queued.slice(0, 2),
+    actors: [
+      { name: 'A', script: () => letGo('S1', token('k', 101)) },
+      { name: 'B', script: () => inTurn(acquire('S2', [at('k', 'r23')])) },
+    ],
+  },
+  {
+    name: 'a run ends before its last, who gives up',
+    sessions,
+    key: 'k',
+    quiet: ['sessions'],
+    before: running,
+    actors: [
+      { name: 'B', script: () => letGo('S2', token('k', 102)) },
+      { name: 'B too', script: () => inTurn(cancel('S2', at('k', 'r22'))) },
+      { name: 'C', script: () => inTurn(tick('S3', at('k', 'r31'))) },
+    ],
+  },
+  {
+    name: 'a run that was passed on ends, and once more, while its first is given up late',
+    sessions,
+    key: 'k',
+    quiet: ['sessions'],
+    before: running,
+    actors: [
+      { name: 'B', script: () => letGo('S2', token('k', 103)) },
+      { name: 'B again', script: () => inTurn(release('S2', token('k', 103))) },
+      { name: 'B too', script: () => inTurn(cancel('S2', at('k', 'r21'))) },
+    ],
+  },
+  {
+    name: 'all of a run give up',
+    sessions,
+    key: 'k',
+    quiet: ['sessions'],
+    before: running,
+    actors: [
+      { name: 'B', script: () => inTurn(cancel('S2', at('k', 'r21'))) },
+      { name: 'B too', script: () => inTurn(cancel('S2', at('k', 'r22'))) },
+      { name: 'C', script: () => inTurn(acquire('S3', [at('k', 'r32')])) },
+    ],
+  },
+  {
+    name: 'a guard of who follows meets the end of the run',
+    sessions,
+    key: 'k',
+    quiet: ['sessions'],
+    before: running,
+    actors: [
+      { name: 'the guard', script: () => inTurn(guard(token('k', 103), 'repeatable read')) },
+      { name: 'B', script: () => letGo('S2', token('k', 103)) },
+    ],
+  },
+  {
+    name: 'a guard of the first meets the end of its turn',
+    sessions,
+    key: 'k',
+    quiet: ['sessions'],
+    before: running,
+    actors: [
+      { name: 'the guard', script: () => inTurn(guard(token('k', 102))) },
+      { name: 'B', script: () => letGo('S2', token('k', 102)) },
+      { name: 'B too', script: () => inTurn(tick('S2', at('k', 'r22'))) },
+    ],
+  },
+  {
+    name: 'a run at the last moment of its session',
+    sessions: { S1: 60, S2: 10, S3: 60 },
+    key: 'k',
+    clock: [2],
+    before: [...running, 9],
+    actors: [
+      { name: 'B', script: () => inTurn(heartbeat('S2')) },
+      { name: 'C', script: () => inTurn(tick('S3', at('k', 'r31'))) },
+    ],
+  },
+  {
+    name: 'a run whose session closes while its turn ends',
+    sessions,
+    key: 'k',
+    before: running,
+    actors: [
+      { name: 'B', script: () => letGo('S2', token('k', 102)) },
+      { name: 'B too', script: () => inTurn(closeSession('S2')) },
+    ],
+  },
+]
