@@ -124,7 +124,7 @@ begin
       told := held.request;
       update locks l set granted_at = l.granted_at where l.key = want.key;
       perform durable();
-      return next row(told, 'granted', held.token, want.key, null, null)::answer;
+      return query select * from members(want.key);
     end if;
     if want.any_waits then
       update locks l set contended = true where l.key = want.key and not l.contended;

@@ -195,8 +195,8 @@ export class Asker {
   }
 
   /**
-   * A run: whoever follows in it is in line here, until its turn comes. What tells of one that is over by now is late: each
-   * who follows has been offered the same number before.
+   * A run: whoever follows in it is in line here, until its turn comes. A grant never comes without those who follow, so
+   * that what tells of one that is over by now offers them nothing new.
    */
   #begin(
     { key, token }: Answer,
@@ -205,7 +205,7 @@ export class Asker {
     asked: ReadonlyMap<string, Request> | undefined,
   ): void {
     if (key === null || token === null || session.trust() === 'over') return
-    if (session.isForced(token) || session.returning.has(token)) return
+    if (session.isForced(token)) return
     const holding = session.held.get(token) as Lock | undefined
     const run = holding?.run ?? new Run(token)
     if (holding) holding.run = run

@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest
 import type { Fencepost, Lock } from '../../src/index.ts'
 import { until } from '../support/until.ts'
 import { Clients, callOf } from './support/clients.ts'
-import { hook, shutGate, stopAtGate } from './support/hook.ts'
+import { atGate, hook, shutGate, stopAtGate } from './support/hook.ts'
 import { Stage } from './support/stage.ts'
 import { type Watched, watched } from './support/watched.ts'
 
@@ -194,6 +194,29 @@ test('the answer that tells of it is lost: nobody in it is forgotten', async () 
   await (await first.promise).release()
   await (await second.promise).release()
   await until(async () => (await stage.lock(key)) === undefined)
+})
+
+test('taken by hand while the grant is on its way: nobody of it believes in it', async () => {
+  const fp = clients.direct({ poll: '60s' })
+  const operator = clients.direct()
+  const held = await fp.acquire(stage.key('held'))
+  const before = await clients.direct().acquire(key)
+  const first = watched(fp.acquire(key))
+  await inLine(1)
+  const second = watched(fp.acquire(key))
+  await inLine(2)
+  const undo = await hook(stage, 'tick', { after: stopAtGate })
+  const open = await shutGate(stage)
+  await before.release()
+  await until(async () => (await lastOfRun()) !== null && (await atGate(stage)) === 1)
+  await operator.forceRelease(key, { reason: 'a test' })
+  await held.renew()
+  await open()
+  await undo()
+  await until(() => first.state === 'failed')
+  expect(first.error).toMatchObject({ code: 'lost', reason: 'forced' })
+  const lock = await second.promise
+  expect(lock.token).toBe(await tokenOfRow())
 })
 
 test('its session is over: the one is lost, and the others have lost their place', async () => {

@@ -183,6 +183,22 @@ test('a number from a run that is over makes nobody’s turn', async () => {
   ])
 })
 
+test('the end of a run leaves alone who was in an earlier one and is in none now', async () => {
+  const { requests, token } = await handedOver(one, one, one)
+  await one.release(key, token)
+  const second = (await stage.lock(key))?.token as bigint
+  const late = randomUUID()
+  await one.acquire(key, { request: late })
+  // As if its number in the first run were all that it has.
+  await stage.sql('update $schema.waiters set token = $2 where request = $1', [late, String(token + 1n)])
+  await one.release(key, second + 1n)
+  expect(await stage.lock(key)).toMatchObject({ session: one.session })
+  expect(await one.tick([key], [requests[2] as string, late])).toMatchObject([
+    { outcome: 'again' },
+    { outcome: 'granted', request: late },
+  ])
+})
+
 test('forced by any of its tokens, it moves on as one grant', async () => {
   const { token } = await handedOver(one, one, other)
   const operator = await stage.actor('operator', null)
@@ -201,10 +217,13 @@ test('its session dies, and all of it', async () => {
   expect(await stage.line(key)).toEqual([])
 })
 
-test('a request of it that is sent again is in line once', async () => {
+test('a request of it that is sent again is in line once, and is told of all of it', async () => {
   const { requests } = await handedOver(one, one, other)
   expect((await one.acquire(key, { request: requests[1] as string })).outcome).toBe('queued')
-  expect((await one.acquire(key, { request: requests[0] as string })).outcome).toBe('granted')
+  expect(await one.acquireAll([key], [requests[0] as string])).toMatchObject([
+    { outcome: 'granted', request: requests[0] },
+    { outcome: 'follows', request: requests[1] },
+  ])
   expect(await stage.line(key)).toEqual([one.session, other.session])
 })
 

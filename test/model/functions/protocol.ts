@@ -106,7 +106,7 @@ export class Protocol {
       others
         .filter(({ request }) => request !== but)
         .map(({ request, waits }) => ({ outcome: waits ? 'queued' : 'busy', key, request }))
-    if (repeated) return [{ outcome: 'granted', key, request: repeated.request }, ...still()]
+    if (repeated) return [...this.#members(key), ...still()]
     if (!held.released && held.forced !== 'due' && this.#judge(held.session)) return still()
     const moved = this.#take(key, id)
     if (moved.outcome === 'free') return wants.map(({ request }) => ({ outcome: 'again', key, request }))
