@@ -23,12 +23,12 @@ const caseName = (/** @type {number} */ callers) =>
 
 export const leftOut = ['syncguard on PostgreSQL: the npm registry answers 404 for it']
 
-/** @type {(Awaited<ReturnType<typeof startPeer>> & { module: string })[]} */
+/** @type {import('../harness/peer.mjs').Worker[]} */
 const peers = []
 
 /** Starts the peers, each in a process of its own. */
 export async function prepare() {
-  for (const module of [...JUDGED, FLOOR, ...OTHERS]) peers.push({ module, ...(await startPeer(module)) })
+  for (const module of [...JUDGED, FLOOR, ...OTHERS]) peers.push(await startPeer(module))
   return peers
 }
 
