@@ -1,6 +1,6 @@
 import { bar } from '../harness/bars.mjs'
 import { Cells } from '../harness/cells.mjs'
-import { figuresOf, startCrew } from '../harness/crew.mjs'
+import { Crew, figuresOf, startCrew } from '../harness/crew.mjs'
 import { inTurn } from '../harness/rounds.mjs'
 import { CYCLES, fixed, percent } from '../harness/table.mjs'
 
@@ -27,13 +27,13 @@ const PEERS = ['redlock-waiting', 'redis-semaphore-waiting', ...ETCD, ADVISORY]
 /** @type {Map<number, import('../harness/crew.mjs').Crew[]>} */
 const crews = new Map()
 
-/** Starts each peer in one process, and in ten others. */
+/** Starts each peer in ten processes; the first of them is the one that is alone. */
 export async function prepare() {
-  for (const processes of CROWDS) {
-    crews.set(processes, [])
-    for (const module of [OURS, ...PEERS]) crews.get(processes)?.push(await startCrew(module, processes))
-  }
-  return (crews.get(1) ?? []).map(crew => crew.first)
+  const tens = []
+  for (const module of [OURS, ...PEERS]) tens.push(await startCrew(module, 10))
+  const ones = tens.map(crew => new Crew([crew.first]))
+  crews.set(1, ones).set(10, tens)
+  return ones.map(crew => crew.first)
 }
 
 /** @param {import('../harness/bench.mjs').Bench} bench */

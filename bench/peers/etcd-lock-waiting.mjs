@@ -3,7 +3,8 @@ import { EtcdLockFailedError } from 'etcd3'
 import { connectEtcd, disconnectEtcd } from './support/etcd.mjs'
 import { packageVersion } from './support/peer.mjs'
 
-const DELAY = Number(process.env.DELAY ?? 20)
+/** Milliseconds; of 5, 20, 100 and 400 the one with the most grants by 50 contenders: a try is three commits. */
+const DELAY = 400
 
 /** @type {any} */
 let etcd
@@ -12,7 +13,7 @@ let etcd
 export const peer = {
   name: 'etcd3 lock()',
   version: `etcd3 ${packageVersion('etcd3')}`,
-  settings: `as documented, and tried again after ${DELAY} ms for ever, for it does not wait by itself`,
+  settings: `as documented, and tried again after ${DELAY} ms on average for ever, for it does not wait by itself`,
   needs: 'etcd',
   async start({ url }) {
     etcd = await connectEtcd(url)

@@ -2,7 +2,8 @@ import { Mutex } from 'redis-semaphore'
 import { packageVersion } from './support/peer.mjs'
 import { connectRedis, disconnectRedis } from './support/redis.mjs'
 
-const INTERVAL = Number(process.env.DELAY ?? 1)
+/** Milliseconds: the default, and of 1, 5, 10 and 50 the one with the most grants by 50 contenders. */
+const INTERVAL = 10
 
 /** @type {any} */
 let redis
