@@ -45,7 +45,7 @@ export async function measure(bench) {
         const contenders = CONTENDERS / processes
         await crew.start({ url: await bench.url(crew.first.needs), waiters: contenders })
         const load = { key: 'bench:hot', contenders, warmUp: 500, window: bench.window }
-        const { through, ...figures } = figuresOf(await crew.contend(load), bench.window)
+        const { through, grants: _, ...figures } = figuresOf(await crew.contend(load), bench.window)
         await crew.stop()
         // Every grant of another peer went through its server.
         const all = crew.first.module === OURS ? { ...figures, through } : figures

@@ -41,7 +41,7 @@ export async function measure(bench) {
         // The floor is the latency of two statements in turn: with more callers it would be something else.
         if (peer.module === FLOOR && callers > 1) continue
         const load = { callers, ...times(bench.window, peer.module) }
-        const figures = await peer.run({ url: await bench.url(peer.needs) }, load)
+        const { cycles: _, ...figures } = await peer.run({ url: await bench.url(peer.needs) }, load)
         cells.add(caseName(callers), peer.name, figures)
         bench.progress(round, `${caseName(callers)}, ${peer.name}`, figures)
       }

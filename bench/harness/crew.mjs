@@ -78,7 +78,7 @@ export class Crew {
 }
 
 /**
- * The figures of a contest, over all who took part.
+ * The figures of a contest, over all who took part; `grants` are all there were, inside the window or not.
  * @param {readonly Share[]} shares
  * @param {number} window milliseconds
  */
@@ -93,6 +93,7 @@ export function figuresOf(shares, window) {
     p95: percentile(sorted, 0.95),
     p99: percentile(sorted, 0.99),
     unfairness: unfairness(served),
+    grants,
     through: (grants - sum(shares.map(share => share.passed))) / grants,
   }
 }

@@ -2,7 +2,8 @@ import { percentile } from './percentiles.mjs'
 
 /**
  * One measurement: what the callers completed inside the window.
- * @typedef {{ ops: number, p50: number, p95: number, p99: number }} Figures cycles a second, and milliseconds
+ * @typedef {{ ops: number, p50: number, p95: number, p99: number, cycles: number }} Figures cycles a second, milliseconds, and
+ *   how many cycles there were in all, before the window and in the drain as well
  */
 
 /** A peer so slow that not every caller got a turn in the window is given up to this long, in milliseconds. */
@@ -32,12 +33,14 @@ export async function measure(cycle, { callers, warmUp, window, prefix = 'bench:
   let closed = 0
   let failed = false
   let used = 0
+  let cycles = 0
 
   const caller = async (/** @type {number} */ own) => {
     while (closed === 0 && !failed) {
       const start = performance.now()
       await cycle(`${prefix}${ownKeys ? own : used++}`)
       const end = performance.now()
+      cycles += 1
       if (pause !== undefined) await new Promise(resolve => setTimeout(resolve, pause))
       if (end < opens || closed > 0) continue
       latencies.push(end - start)
@@ -62,5 +65,6 @@ export async function measure(cycle, { callers, warmUp, window, prefix = 'bench:
     p50: percentile(sorted, 0.5),
     p95: percentile(sorted, 0.95),
     p99: percentile(sorted, 0.99),
+    cycles,
   }
 }

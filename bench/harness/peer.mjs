@@ -22,6 +22,9 @@ import { Refusal } from './refusal.mjs'
  * @property {(key: string, granted?: () => void) => Promise<void>} cycle acquires and releases, and calls `granted`
  *   between the two; rejects unless the lock was granted and, where the peer tells, given back
  * @property {() => number} [passed] grants so far that were passed on inside the process, without the server
+ * @property {(holding: { locks: number, ttl?: number }) => Promise<void>} [hold] acquires so many and keeps them, with
+ *   a ttl of so many milliseconds
+ * @property {() => Promise<number>} [letGo] releases them; how many had been lost
  * @property {() => Promise<void>} stop disconnects; rejects if a lock was left behind
  */
 
@@ -99,6 +102,10 @@ export async function startPeer(module) {
     finish: () => call('finish'),
     /** One cycle. @param {string} key */
     cycle: key => call('cycle', key),
+    /** @param {{ locks: number, ttl?: number }} holding */
+    hold: holding => call('hold', holding),
+    /** @returns {Promise<number>} */
+    letGo: () => call('letGo'),
     stop: () => call('stop'),
     /**
      * A measurement from start to stop.

@@ -46,6 +46,7 @@ export function formatReport(cells, bars, of = CYCLES) {
       '',
     )
   }
+  if (bars.length === 0) return lines.join('\n').trimEnd()
   lines.push(
     ...columns([
       ['bar', 'want', 'got', ''],

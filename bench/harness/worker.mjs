@@ -55,6 +55,9 @@ function callsOf(peer) {
     finish: () => contest?.finish(),
     /** @param {string} key */
     cycle: key => peer.cycle(key),
+    /** @param {{ locks: number, ttl?: number }} holding */
+    hold: holding => peer.hold?.(holding),
+    letGo: () => peer.letGo?.(),
     stop: () => peer.stop(),
   }
 }
