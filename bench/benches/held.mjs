@@ -27,6 +27,8 @@ const SESSIONS = 1000
 const CONNECTIONS = 16
 const LOCKS = 10_000
 const TTL = 1000
+/** Milliseconds over which the sessions are opened: together they would expire before the last one is. */
+const OPENING = 5000
 const CASE = `held, ttl ${TTL} ms`
 const MANY_SESSIONS = `${SESSIONS.toLocaleString('en')} sessions, ${CONNECTIONS} connections`
 const oneClient = (/** @type {number} */ locks) =>
@@ -141,38 +143,41 @@ async function holdBySessions(url) {
   const clients = Array.from({ length: CONNECTIONS }, () => new pg.Client({ connectionString: url }))
   await Promise.all(clients.map(client => client.connect()))
   let over = false
+  /** @type {unknown} */
+  let failure
   // One is enough to miss the bar; the others are not driven any further.
   let lost = 0
   /** @type {number[]} */
   const lateness = []
-  const drive = async (/** @type {pg.Client} */ client, /** @type {number} */ count) => {
-    const sessions = []
-    for (let i = 0; i < count; i++) {
-      sessions.push({ id: await openAndAcquire(client), due: performance.now() + TTL / 3 })
-    }
+  const drive = (/** @type {pg.Client} */ client, /** @type {number} */ count) => {
+    const start = performance.now()
+    const sessions = Array.from({ length: count }, (_, i) => ({ id: '', due: start + (OPENING * i) / count }))
+    const areOpen = () => sessions.every(({ id }) => id !== '')
     const beating = (async () => {
-      for (let turn = 0; !over && lost === 0; turn++) {
-        const session = sessions[turn % count]
-        if (!session) continue
+      while (!over && lost === 0) {
+        const session = sessions.reduce((first, next) => (next.due < first.due ? next : first))
         const early = session.due - performance.now()
         if (early > 0) await pause(early)
         lateness.push(Math.max(performance.now() - session.due, 0))
         session.due = performance.now() + TTL / 3
-        if (!(await beat(client, session.id))) lost += 1
+        if (session.id === '') session.id = await openAndAcquire(client)
+        else if (!(await beat(client, session.id))) lost += 1
       }
-    })()
-    return { beating }
+    })().catch(error => {
+      failure ??= error
+      over = true
+    })
+    return { areOpen, beating }
   }
-  const driven = await Promise.all(
-    clients.map((client, i) => drive(client, Math.floor((SESSIONS + i) / CONNECTIONS))),
-  )
-  // They were opened in a hurry.
+  const driven = clients.map((client, i) => drive(client, Math.floor((SESSIONS + i) / CONNECTIONS)))
+  while (!over && lost === 0 && !driven.every(({ areOpen }) => areOpen())) await pause(10)
   lateness.length = 0
   return {
     async end() {
       over = true
       await Promise.all(driven.map(({ beating }) => beating))
       await Promise.all(clients.map(client => client.end()))
+      if (failure) throw failure
       return { lost, late: percentile(Float64Array.from(lateness).sort(), 0.99) }
     },
   }

@@ -11,6 +11,9 @@ export const servers = /** @type {const} */ (['redis', 'etcd'])
 /** Connections for 50 contenders of pg_advisory_lock, and for ten clients of Fencepost. */
 export const settings = { max_connections: '150' }
 
+/** Long enough for each contender to be served often: among few grants one more is unfair. */
+export const lengths = { window: 5_000 }
+
 export const leftOut = ['syncguard on PostgreSQL: the npm registry answers 404 for it']
 
 const CONTENDERS = 50

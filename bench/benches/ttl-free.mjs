@@ -84,9 +84,8 @@ async function run(bench, { options, waiters, wait }) {
   const url = await bench.url('postgres')
   const holder = new Fencepost({ connectionString: url })
   const waiting = Array.from({ length: waiters }, () => new Fencepost({ connectionString: url, ...options }))
-  const observer = new pg.Client({ connectionString: url })
+  const observer = new pg.Pool({ connectionString: url, max: 4 })
   await holder.migrate()
-  await observer.connect()
   /** @type {number[]} */
   const latencies = []
   const closes = performance.now() + bench.window
@@ -121,7 +120,7 @@ async function run(bench, { options, waiters, wait }) {
 }
 
 /**
- * @param {pg.Client} observer
+ * @param {pg.Pool} observer
  * @param {string} key
  */
 async function isInLine(observer, key) {

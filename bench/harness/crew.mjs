@@ -71,9 +71,8 @@ export class Crew {
       while (!(await isDone())) await new Promise(resolve => setTimeout(resolve, 50))
       await Promise.all(this.workers.map(worker => worker.finish()))
     })()
-    await Promise.race([shares, watching])
-    await watching
-    return await shares
+    const [all] = await Promise.all([shares, watching])
+    return all
   }
 }
 
