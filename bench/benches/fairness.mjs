@@ -21,7 +21,9 @@ export const lasts = ({ rounds, grants, window }) =>
 const OURS = 'fencepost'
 const PEERS = ['redlock-waiting', 'etcd-lock-waiting', 'etcd-election', 'advisory-waiting']
 const CLIENTS = 10
-const CASE = 'ten processes'
+const CASE = 'ten processes, a contender in each'
+/** Where grants are passed on inside a process. */
+const CROWDED = 'ten processes, five contenders in each'
 
 /** @type {import('../harness/crew.mjs').Crew[]} */
 const crews = []
@@ -36,35 +38,42 @@ export async function measure(bench) {
   const cells = new Cells()
   for (let round = 0; round < bench.rounds; round++) {
     for (const crew of inTurn(crews, round)) {
-      const figures = await run(bench, crew)
+      const figures = await run(bench, crew, 1)
       cells.add(CASE, crew.name, figures)
       bench.progress(round, crew.name, figures)
     }
+    for (const crew of crews.filter(({ first }) => first.module === OURS)) {
+      const figures = await run(bench, crew, 5)
+      cells.add(CROWDED, crew.name, figures)
+      bench.progress(round, `${crew.name}, ${CROWDED}`, figures)
+    }
   }
-  const ours = cells.get(CASE, crews[0]?.name ?? OURS)
+  const [ours, crowded] = [CASE, CROWDED].map(what => cells.get(what, crews[0]?.name ?? OURS))
   return {
     cells: cells.all(),
     bars: [
-      bar('grants', '>=', bench.grants, ours.grants),
-      bar('inversions of tokens against tickets', '<=', 0, ours.inversions),
-      bar('most / least served', '<=', 1.02, ours.unfairness),
+      bar('grants', '>=', bench.grants, ours?.grants),
+      bar('inversions of tokens against tickets', '<=', 0, ours?.inversions),
+      bar('most / least served', '<=', 1.02, ours?.unfairness),
+      bar('five in each: inversions of tokens against tickets', '<=', 0, crowded?.inversions),
     ],
     columns: COLUMNS,
   }
 }
 
 /**
- * One client in each process, that asks again as soon as it has released.
+ * Each contender asks again as soon as it has released.
  * @param {import('../harness/bench.mjs').Bench} bench
  * @param {import('../harness/crew.mjs').Crew} crew
+ * @param {number} contenders in each process
  */
-async function run(bench, crew) {
+async function run(bench, crew, contenders) {
   const url = await bench.url(crew.first.needs)
-  await crew.start({ url, waiters: 1 })
+  await crew.start({ url, waiters: contenders })
   const audit = crew.first.module === OURS ? await startAudit(url) : undefined
   // Ours has to come to its number, however long that takes.
   const atMost = audit ? 3_600_000 : bench.window
-  const load = { key: 'bench:fair', contenders: 1, grants: bench.grants, atMost }
+  const load = { key: 'bench:fair', contenders, grants: bench.grants, atMost }
   const shares = await crew.contendFor(load)
   const tickets = await audit?.read(bench.grants)
   await audit?.end()
@@ -108,7 +117,7 @@ const whole = fixed(0)
 const COLUMNS = [
   ...CYCLES.filter(column => column.figure === 'ops'),
   { figure: 'grants', head: 'grants', show: whole },
-  { figure: 'unfairness', head: 'most / least served', show: fixed(3) },
+  { figure: 'unfairness', head: 'most / least served process', show: fixed(3) },
   { figure: 'inLine', head: 'with a ticket', show: whole },
   { figure: 'inversions', head: 'inversions of tickets', show: whole },
   { figure: 'overtaken', head: 'of the time of asking', show: whole },

@@ -2,31 +2,33 @@ import pg from 'pg'
 
 /**
  * Writes down, in the database itself, which request got which ticket and which token: neither is public. A request whose
- * key was free has no ticket. A grant may cover those that come next in line: the i-th of `followers`, where the schema
- * has it, holds under token + i. If one is granted twice (the process that was to pass it on has gone), the last counts.
+ * key was free has no ticket. In a run a ticket carries the token under which its turn comes; where the run ends before
+ * that, it is granted again, so of several tokens the last counts.
  */
 const AUDIT = `
 create schema audit;
 create table audit.tickets (request uuid primary key, ticket bigint not null);
 create table audit.grants (request uuid primary key, token bigint not null);
+create function audit.granted(request uuid, token bigint) returns void language sql as $$
+  insert into audit.grants values (granted.request, granted.token)
+    on conflict (request) do update set token = excluded.token
+$$;
 create function audit.ticket() returns trigger language plpgsql as $$
 begin
-  insert into audit.tickets values (new.request, new.ticket);
+  if tg_op = 'INSERT' then insert into audit.tickets values (new.request, new.ticket); end if;
+  -- A schema without runs has no such column.
+  if to_jsonb(new)->>'token' is not null then
+    perform audit.granted(new.request, (to_jsonb(new)->>'token')::bigint);
+  end if;
   return null;
 end $$;
-create function audit.grant() returns trigger language plpgsql as $$
+create function audit.lock() returns trigger language plpgsql as $$
 begin
-  if new.request is null then return null; end if;
-  insert into audit.grants
-    select new.request, new.token
-    union all
-    select f.request::uuid, new.token + f.i
-      from jsonb_array_elements_text(coalesce(nullif(to_jsonb(new)->'followers', 'null'), '[]')) with ordinality f(request, i)
-    on conflict (request) do update set token = excluded.token;
+  if new.request is not null then perform audit.granted(new.request, new.token); end if;
   return null;
 end $$;
-create trigger audit after insert on fencepost.waiters for each row execute function audit.ticket();
-create trigger audit after insert or update on fencepost.locks for each row execute function audit.grant();
+create trigger audit after insert or update on fencepost.waiters for each row execute function audit.ticket();
+create trigger audit after insert or update on fencepost.locks for each row execute function audit.lock();
 `
 
 /**
