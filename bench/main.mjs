@@ -7,7 +7,7 @@ import { parseArgs } from 'node:util'
 const folder = fileURLToPath(new URL('.', import.meta.url))
 const names = readdirSync(new URL('./benches/', import.meta.url)).map(file => file.replace(/\.mjs$/, ''))
 
-const usage = `usage: npm run bench -- NAME [--json] [--rounds N] [--seconds S] [--postgres NAME=VALUE]...
+const usage = `usage: npm run bench -- NAME [--json] [--rounds N] [--seconds S] [--grants N] [--postgres NAME=VALUE]...
   NAME is one of: ${names.join(', ')}`
 
 /** @returns {import('./harness/run.mjs').Arguments} */
@@ -16,24 +16,39 @@ function readArguments() {
     allowPositionals: true,
     options: {
       json: { type: 'boolean', default: false },
-      rounds: { type: 'string', default: '5' },
-      seconds: { type: 'string', default: '2' },
+      rounds: { type: 'string' },
+      seconds: { type: 'string' },
+      grants: { type: 'string' },
       postgres: { type: 'string', multiple: true, default: [] },
     },
   })
   const [name, ...others] = positionals
   if (name === undefined || others.length > 0 || !names.includes(name)) throw new Error('which bench?')
-  const rounds = Number(values.rounds)
-  if (!Number.isInteger(rounds) || rounds < 1) throw new Error('--rounds wants a whole number from 1')
-  const seconds = Number(values.seconds)
-  if (!(seconds > 0 && seconds <= 600)) throw new Error('--seconds wants more than 0 and at most 600')
+  const seconds = readNumber('seconds', values.seconds, 3_600)
+  const lengths = {
+    rounds: readNumber('rounds', values.rounds, 1_000, true),
+    window: seconds && seconds * 1000,
+    grants: readNumber('grants', values.grants, 1_000_000, true),
+  }
   return {
     name,
     json: values.json,
-    rounds,
-    window: seconds * 1000,
+    lengths: Object.fromEntries(Object.entries(lengths).filter(([, length]) => length !== undefined)),
     postgresSettings: readSettings(values.postgres),
   }
+}
+
+/**
+ * @param {string} option
+ * @param {string | undefined} text undefined: the bench's own
+ * @param {number} most
+ * @param {boolean} [whole]
+ */
+function readNumber(option, text, most, whole = false) {
+  if (text === undefined) return undefined
+  const value = Number(text)
+  if (value > 0 && value <= most && (!whole || Number.isInteger(value))) return value
+  throw new Error(`--${option} wants ${whole ? 'a whole number from 1' : 'more than 0'} to ${most}`)
 }
 
 /** @param {string[]} settings `NAME=VALUE` each */

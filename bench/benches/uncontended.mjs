@@ -23,12 +23,12 @@ const caseName = (/** @type {number} */ callers) =>
 
 export const leftOut = ['syncguard on PostgreSQL: the npm registry answers 404 for it']
 
-/** @type {(Awaited<ReturnType<typeof startPeer>> & { module: string })[]} */
+/** @type {import('../harness/peer.mjs').Worker[]} */
 const peers = []
 
 /** Starts the peers, each in a process of its own. */
 export async function prepare() {
-  for (const module of [...JUDGED, FLOOR, ...OTHERS]) peers.push({ module, ...(await startPeer(module)) })
+  for (const module of [...JUDGED, FLOOR, ...OTHERS]) peers.push(await startPeer(module))
   return peers
 }
 
@@ -41,7 +41,7 @@ export async function measure(bench) {
         // The floor is the latency of two statements in turn: with more callers it would be something else.
         if (peer.module === FLOOR && callers > 1) continue
         const load = { callers, ...times(bench.window, peer.module) }
-        const figures = await peer.run({ url: await bench.url(peer.needs) }, load)
+        const { cycles: _, ...figures } = await peer.run({ url: await bench.url(peer.needs) }, load)
         cells.add(caseName(callers), peer.name, figures)
         bench.progress(round, `${caseName(callers)}, ${peer.name}`, figures)
       }

@@ -5,6 +5,7 @@ import { startEtcd, startRedis } from './servers.mjs'
  * @typedef {object} Options
  * @property {number} rounds
  * @property {number} window milliseconds that a judged cell is measured for
+ * @property {number} grants how many a bench waits for that counts grants
  * @property {Record<string, string>} postgresSettings lines of postgresql.conf, for experiments
  */
 
@@ -14,6 +15,7 @@ export class Bench {
   postgres
   rounds
   window
+  grants
   /** @type {Partial<Record<'redis' | 'etcd', import('./servers.mjs').Server>>} */
   #servers = {}
 
@@ -21,10 +23,11 @@ export class Bench {
    * @param {import('./postgres.mjs').PostgresServer} postgres
    * @param {Options} options
    */
-  constructor(postgres, { rounds, window }) {
+  constructor(postgres, { rounds, window, grants }) {
     this.postgres = postgres
     this.rounds = rounds
     this.window = window
+    this.grants = grants
   }
 
   /**
@@ -59,10 +62,18 @@ export class Bench {
    * Says on stderr what was just measured.
    * @param {number} round from 0
    * @param {string} what
-   * @param {import('./measure.mjs').Figures} figures
+   * @param {import('./cells.mjs').Figures} figures
    */
   progress(round, what, { ops, p50 }) {
-    const figures = `${Math.round(ops).toLocaleString('en')}/s, median ${p50.toFixed(2)} ms`
-    console.error(`round ${round + 1}/${this.rounds}: ${what}: ${figures}`)
+    const median = p50 === undefined ? '' : `, median ${p50.toFixed(2)} ms`
+    this.say(round, `${what}: ${Math.round(ops ?? Number.NaN).toLocaleString('en')}/s${median}`)
+  }
+
+  /**
+   * @param {number} round from 0
+   * @param {string} what
+   */
+  say(round, what) {
+    console.error(`round ${round + 1}/${this.rounds}: ${what}`)
   }
 }

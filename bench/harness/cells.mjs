@@ -1,19 +1,21 @@
 import { median } from './percentiles.mjs'
 
+/** @typedef {Record<string, any>} Figures numbers by name; `ops` a second, `p50` and its like in milliseconds */
+
 /**
  * One line of the table: medians over the rounds.
- * @typedef {import('./measure.mjs').Figures & { case: string, who: string }} Cell
+ * @typedef {{ case: string, who: string } & Figures} Cell
  */
 
 /** Collects the figures of each round under a case and a name. */
 export class Cells {
-  /** @type {Map<string, { case: string, who: string, rounds: import('./measure.mjs').Figures[] }>} */
+  /** @type {Map<string, { case: string, who: string, rounds: Figures[] }>} */
   #cells = new Map()
 
   /**
    * @param {string} what the case
    * @param {string} who
-   * @param {import('./measure.mjs').Figures} figures
+   * @param {Figures} figures
    */
   add(what, who, figures) {
     const key = JSON.stringify([what, who])
@@ -30,16 +32,12 @@ export class Cells {
   get(what, who) {
     const found = this.#cells.get(JSON.stringify([what, who]))
     if (!found) throw new Error(`nothing was measured for ${who}, ${what}`)
-    const over = (/** @type {'ops' | 'p50' | 'p95' | 'p99'} */ figure) =>
-      median(found.rounds.map(r => r[figure]))
-    return {
-      case: what,
-      who,
-      ops: Math.round(over('ops')),
-      p50: round(over('p50')),
-      p95: round(over('p95')),
-      p99: round(over('p99')),
-    }
+    const names = Object.keys(found.rounds[0] ?? {})
+    const figures = names.map(name => {
+      const value = median(found.rounds.map(round => round[name] ?? Number.NaN))
+      return [name, name === 'ops' ? Math.round(value) : toThousandths(value)]
+    })
+    return { case: what, who, ...Object.fromEntries(figures) }
   }
 
   /** All of them, in the order in which they were first added. */
@@ -48,5 +46,4 @@ export class Cells {
   }
 }
 
-/** Milliseconds to the microsecond. @param {number} value */
-const round = value => Math.round(value * 1000) / 1000
+const toThousandths = (/** @type {number} */ value) => Math.round(value * 1000) / 1000

@@ -8,6 +8,7 @@ import { Refusal } from './refusal.mjs'
  * What a peer is started with.
  * @typedef {object} Context
  * @property {string} url of the server that it needs; for PostgreSQL, of a database that was created for this start
+ * @property {number} [waiters] how many may wait at once, where each takes a connection
  */
 
 /**
@@ -18,12 +19,17 @@ import { Refusal } from './refusal.mjs'
  * @property {string} settings what makes this its fastest documented form
  * @property {'redis' | 'etcd' | 'postgres'} needs the server that it talks to
  * @property {(context: Context) => Promise<void>} start connects, and makes its tables
- * @property {(key: string) => Promise<void>} cycle acquires and releases; rejects unless the lock was granted and,
- *   where the peer tells, given back
+ * @property {(key: string, granted?: () => void) => Promise<void>} cycle acquires and releases, and calls `granted`
+ *   between the two; rejects unless the lock was granted and, where the peer tells, given back
+ * @property {() => number} [passed] grants so far that were passed on inside the process, without the server
+ * @property {(holding: { locks: number, ttl?: number }) => Promise<void>} [hold] acquires so many and keeps them, with
+ *   a ttl of so many milliseconds
+ * @property {() => Promise<number>} [letGo] releases them; how many had been lost
  * @property {() => Promise<void>} stop disconnects; rejects if a lock was left behind
  */
 
 /** @typedef {Pick<Peer, 'name' | 'version' | 'settings' | 'needs'>} Description */
+/** @typedef {Awaited<ReturnType<typeof startPeer>>} Worker */
 
 /**
  * Starts a peer in a process of its own.
@@ -32,7 +38,7 @@ import { Refusal } from './refusal.mjs'
 export async function startPeer(module) {
   const worker = fileURLToPath(new URL('./worker.mjs', import.meta.url))
   const peer = new URL(`../peers/${module}.mjs`, import.meta.url)
-  const child = fork(worker, [peer.href], { execArgv: ['--expose-gc'] })
+  const child = fork(worker, [peer.href], { execArgv: ['--expose-gc'], serialization: 'advanced' })
   const exited = once(child, 'exit')
   defer(async () => {
     if (child.exitCode !== null || child.signalCode !== null) return
@@ -40,24 +46,80 @@ export async function startPeer(module) {
     await exited
   })
 
-  const reply = async () => {
-    const gone = exited.then(([code, signal]) => ({ failure: `its process ended (${signal ?? code})` }))
-    const [message] = await Promise.race([once(child, 'message'), gone.then(failure => [failure])])
-    if (message.failure) throw new Refusal(`${module}: ${message.failure}`)
-    return message
-  }
+  let calls = 0
+  /** @type {Map<number, { resolve: (result: any) => void, reject: (error: Error) => void }>} */
+  const open = new Map()
+  child.on('message', (/** @type {any} */ { id, failure, result }) => {
+    if (failure) open.get(id)?.reject(new Refusal(`${module}: ${failure}`))
+    else open.get(id)?.resolve(result)
+    open.delete(id)
+  })
+  void exited.then(([code, signal]) => {
+    for (const { reject } of open.values()) {
+      reject(new Refusal(`${module}: its process ended (${signal ?? code})`))
+    }
+  })
+  const reply = (/** @type {number} */ id) =>
+    new Promise((resolve, reject) => {
+      open.set(id, { resolve, reject })
+    })
 
-  const { ready } = /** @type {{ ready: Description }} */ (await reply())
+  /** @type {Description} */
+  const ready = await reply(0)
+  /**
+   * @param {string} name one of the worker's calls
+   * @param {unknown} [argument]
+   * @returns {Promise<any>}
+   */
+  const call = (name, argument) => {
+    const id = ++calls
+    child.send({ id, call: name, argument })
+    return reply(id)
+  }
   return {
+    module,
     ...ready,
+    /** @param {Context} context */
+    start: context => call('start', context),
     /**
+     * @param {import('./measure.mjs').Load} load
+     * @returns {Promise<import('./measure.mjs').Figures>}
+     */
+    measure: load => call('measure', load),
+    /**
+     * @param {import('./series.mjs').Run} run
+     * @returns {Promise<number[]>}
+     */
+    series: run => call('series', run),
+    /**
+     * @param {import('./contest.mjs').Terms} terms
+     * @returns {Promise<import('./contest.mjs').Outcome & { passed: number }>}
+     */
+    contend: terms => call('contend', terms),
+    /** Grants of the contest that is on. @returns {Promise<number>} */
+    tally: () => call('tally'),
+    /** Ends it. */
+    finish: () => call('finish'),
+    /** One cycle. @param {string} key */
+    cycle: key => call('cycle', key),
+    /** @param {{ locks: number, ttl?: number }} holding */
+    hold: holding => call('hold', holding),
+    /** @returns {Promise<number>} */
+    letGo: () => call('letGo'),
+    stop: () => call('stop'),
+    /**
+     * A measurement from start to stop.
      * @param {Context} context
-     * @param {Parameters<typeof import('./measure.mjs').measure>[1]} load
+     * @param {import('./measure.mjs').Load} load
      * @returns {Promise<import('./measure.mjs').Figures>}
      */
     async run(context, load) {
-      child.send({ context, load })
-      return (await reply()).figures
+      await call('start', context)
+      try {
+        return await call('measure', load)
+      } finally {
+        await call('stop')
+      }
     },
   }
 }

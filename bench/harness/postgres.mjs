@@ -12,6 +12,7 @@ import { Refusal } from './refusal.mjs'
 /**
  * @typedef {import('./servers.mjs').Server & {
  *   durability: Durability,
+ *   pid: number | undefined,
  *   freshDatabase: () => Promise<string>,
  * }} PostgresServer
  */
@@ -23,7 +24,7 @@ const SHOW = `select current_setting('server_version') as version, current_setti
 /**
  * PostgreSQL 18 as initdb leaves it: stock settings, fsync and synchronous commit on.
  * @param {Record<string, string>} settings lines of postgresql.conf, for experiments
- * @returns {Promise<PostgresServer>} `freshDatabase` answers the URL of a new, empty database; none is dropped while
+ * @returns {Promise<PostgresServer>} `pid` is the postmaster's; `freshDatabase` answers the URL of a new, empty database; none is dropped while
  *   the bench runs, because dropping one forces a checkpoint
  */
 export async function startPostgres(settings = {}) {
@@ -41,6 +42,7 @@ export async function startPostgres(settings = {}) {
     url: server.url,
     version,
     durability,
+    pid: server.pid,
     settings: [
       `fsync ${durability.fsync}`,
       `synchronous_commit ${durability.synchronous_commit}`,

@@ -5,7 +5,12 @@ import { useDisk } from './folders.mjs'
 import { describeError } from './refusal.mjs'
 import { columns, formatReport } from './table.mjs'
 
-/** @typedef {import('./bench.mjs').Options & { name: string, json: boolean }} Arguments */
+/** @typedef {Pick<import('./bench.mjs').Options, 'rounds' | 'window' | 'grants'>} Lengths */
+
+/** @typedef {{ name: string, json: boolean, lengths: Partial<Lengths>, postgresSettings: Record<string, string> }} Arguments */
+
+/** How long a bench takes that does not say. */
+const LENGTHS = { rounds: 5, window: 2_000, grants: 10_000 }
 
 /**
  * A module in `benches/`.
@@ -13,32 +18,45 @@ import { columns, formatReport } from './table.mjs'
  * @property {string} summary
  * @property {readonly ('redis' | 'etcd')[]} servers what it compares with
  * @property {readonly string[]} leftOut peers that it does without, and why
+ * @property {Partial<Lengths>} [lengths] where they are not the usual ones
+ * @property {Record<string, string>} [settings] of the server that it needs
+ * @property {(bench: Bench) => string} [lasts] what is measured for how long, where it is not rounds of short cells
  * @property {(bench: Bench) => Promise<import('./peer.mjs').Description[]>} prepare starts its peers
  * @property {(bench: Bench) => Promise<Result>} measure
  */
 
-/** @typedef {{ cells: import('./cells.mjs').Cell[], bars: import('./bars.mjs').Bar[] }} Result */
+/**
+ * @typedef {object} Result
+ * @property {import('./cells.mjs').Cell[]} cells
+ * @property {import('./bars.mjs').Bar[]} bars
+ * @property {readonly import('./table.mjs').Column[]} [columns] of the report, where they are not those of cycles
+ */
 
 /**
  * Runs one bench from start to clean-up and prints its report.
  * @param {Arguments} options
  * @returns {Promise<number>} the exit code: 0 if every bar was met
  */
-export async function runBench({ name, json, ...options }) {
+export async function runBench({ name, json, lengths, postgresSettings }) {
   cleanUpOnSignals()
   try {
     await useDisk()
     /** @type {BenchModule} */
     const module = await import(`../benches/${name}.mjs`)
-    const bench = await Bench.start(module.servers, options)
+    const bench = await Bench.start(module.servers, {
+      ...LENGTHS,
+      ...module.lengths,
+      ...lengths,
+      postgresSettings: { ...module.settings, ...postgresSettings },
+    })
     assertDurable(bench.postgres)
     const env = await describeEnvironment(bench.postgres)
     console.log(`${name}: ${module.summary}\n`)
     const peers = await module.prepare(bench)
-    printSetting(bench, env, peers, module.leftOut)
+    printSetting(bench, env, peers, module)
 
-    const { cells, bars } = await module.measure(bench)
-    console.log(`${formatReport(cells, bars)}\n`)
+    const { cells, bars, columns } = await module.measure(bench)
+    console.log(`${formatReport(cells, bars, columns)}\n`)
     if (json) console.log(JSON.stringify({ name, env, cells, bars }))
     return bars.every(bar => bar.ok) ? 0 : 1
   } catch (error) {
@@ -53,16 +71,18 @@ export async function runBench({ name, json, ...options }) {
  * @param {Bench} bench
  * @param {Awaited<ReturnType<typeof describeEnvironment>>} env
  * @param {import('./peer.mjs').Description[]} peers
- * @param {readonly string[]} leftOut
+ * @param {BenchModule} module
  */
-function printSetting(bench, env, peers, leftOut) {
+function printSetting(bench, env, peers, { leftOut, lasts = roundsOfCells }) {
   console.log(`${env.cores} cores, Node ${env.node}, an fsync takes ${env.fsyncMicros} µs`)
-  console.log(
-    `${bench.rounds} rounds, ${bench.window / 1000} s a judged cell; figures are medians over the rounds\n`,
-  )
+  console.log(`${lasts(bench)}\n`)
   const servers = bench.servers.map(([server, { version, settings }]) => [server, version, settings])
   const rows = [...servers, ...peers.map(({ name, version, settings }) => [name, version, settings])]
   for (const line of columns(rows, 'left')) console.log(line)
   for (const peer of leftOut) console.log(`left out: ${peer}`)
   console.log()
 }
+
+/** @param {Bench} bench */
+const roundsOfCells = ({ rounds, window }) =>
+  `${rounds} rounds, ${window / 1000} s a judged cell; figures are medians over the rounds`

@@ -1,7 +1,9 @@
 // A process of its own for one peer: no peer runs on code that another one's use has made slower, and none on a heap
-// that another one has filled. The parent sends one load at a time; the worker answers with the figures.
+// that another one has filled. The parent calls by name, and may call again before it has been answered.
+import { Contest } from './contest.mjs'
 import { measure } from './measure.mjs'
 import { describeError } from './refusal.mjs'
+import { series } from './series.mjs'
 
 const [peerModule = ''] = process.argv.slice(2)
 
@@ -13,30 +15,49 @@ try {
   /** @type {{ peer: import('./peer.mjs').Peer }} */
   const { peer } = await import(peerModule)
   const { name, version, settings, needs } = peer
-  process.on('message', async (/** @type {any} */ { context, load }) => {
-    process.send?.(
-      await run(peer, context, load).then(
-        figures => ({ figures }),
-        error => ({ failure: describeError(error) }),
-      ),
-    )
+  /** @type {Record<string, (argument: any) => unknown>} */
+  const calls = callsOf(peer)
+  process.on('message', async (/** @type {any} */ { id, call, argument }) => {
+    const answer = async () => ({ id, result: await calls[call]?.(argument) })
+    process.send?.(await answer().catch(error => ({ id, failure: describeError(error) })))
   })
-  process.send?.({ ready: { name, version, settings, needs } })
+  process.send?.({ id: 0, result: { name, version, settings, needs } })
 } catch (error) {
-  process.send?.({ failure: describeError(error) })
+  process.send?.({ id: 0, failure: describeError(error) })
 }
 
 /**
+ * What the parent may call.
  * @param {import('./peer.mjs').Peer} peer
- * @param {import('./peer.mjs').Context} context
- * @param {Parameters<typeof measure>[1]} load
  */
-async function run(peer, context, load) {
-  await peer.start(context)
-  try {
-    globalThis.gc?.()
-    return await measure(key => peer.cycle(key), load)
-  } finally {
-    await peer.stop()
+function callsOf(peer) {
+  /** @type {Contest | undefined} */
+  let contest
+  const cycle = peer.cycle.bind(peer)
+  return {
+    /** @param {import('./peer.mjs').Context} context */
+    async start(context) {
+      await peer.start(context)
+      globalThis.gc?.()
+    },
+    /** @param {import('./measure.mjs').Load} load */
+    measure: load => measure(cycle, load),
+    /** @param {import('./series.mjs').Run} run */
+    series: run => series(cycle, run),
+    /** @param {import('./contest.mjs').Terms} terms */
+    async contend(terms) {
+      const before = peer.passed?.() ?? 0
+      contest = new Contest(cycle, terms)
+      const outcome = await contest.run()
+      return { ...outcome, passed: (peer.passed?.() ?? 0) - before }
+    },
+    tally: () => contest?.grants ?? 0,
+    finish: () => contest?.finish(),
+    /** @param {string} key */
+    cycle: key => peer.cycle(key),
+    /** @param {{ locks: number, ttl?: number }} holding */
+    hold: holding => peer.hold?.(holding),
+    letGo: () => peer.letGo?.(),
+    stop: () => peer.stop(),
   }
 }

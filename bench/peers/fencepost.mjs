@@ -14,6 +14,8 @@ const { version } = JSON.parse(readFileSync(new URL('../../package.json', import
 let pool
 /** @type {any} */
 let fencepost
+/** @type {any[]} */
+let kept = []
 
 /** @type {import('../harness/peer.mjs').Peer} */
 export const peer = {
@@ -26,11 +28,24 @@ export const peer = {
     fencepost = new Fencepost({ pool })
     await fencepost.migrate()
   },
-  async cycle(key) {
+  async cycle(key, granted) {
     const lock = await fencepost.acquire(key)
+    granted?.()
     if (lock.state !== 'held') throw new Error(`not granted: ${key}`)
     const released = await lock.release()
     if (released !== 'released') throw new Error(`not released: ${key}: ${released}`)
+  },
+  // A build that passes nothing on does not count it either.
+  passed: () => fencepost.metrics().passed ?? 0,
+  async hold({ locks, ttl }) {
+    const keys = Array.from({ length: locks }, (_, i) => `bench:held ${i}`)
+    kept = await Promise.all(keys.map(key => fencepost.acquire(key, ttl === undefined ? {} : { ttl })))
+  },
+  async letGo() {
+    const lost = kept.filter(lock => lock.state !== 'held').length
+    await Promise.all(kept.map(lock => lock.release()))
+    kept = []
+    return lost
   },
   async stop() {
     const { rows } = await pool.query('select count(*)::int as left from fencepost.locks')

@@ -1,0 +1,138 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import pg from 'pg'
+import { bar } from '../harness/bars.mjs'
+import { Cells } from '../harness/cells.mjs'
+import { now } from '../harness/clock.mjs'
+import { startPeer } from '../harness/peer.mjs'
+import { median } from '../harness/percentiles.mjs'
+import { CYCLES, fixed } from '../harness/table.mjs'
+
+export const summary = 'does it stay as fast as it was, also beside a transaction that is held open?'
+
+export const servers = /** @type {const} */ ([])
+
+export const lengths = { rounds: 1, window: 600_000 }
+
+/** @type {readonly string[]} */
+export const leftOut = []
+
+/** @param {import('../harness/bench.mjs').Bench} bench */
+export const lasts = ({ rounds, window }) => {
+  const { warmUp, slice, slices } = timesOf(window)
+  return `${rounds} rounds, ${window / 1000} s each part, in ${slices} windows of ${slice / 1000} s, after ${warmUp / 1000} s`
+}
+
+/** Cold: keys that come again, each for one caller only. Hot: one key for all. */
+const LOADS = [
+  { what: '64 callers, 10,000 keys', callers: 64, keys: 10_000 },
+  { what: '10 contenders, one key', callers: 10, keys: 1 },
+]
+const ALONE = 'alone'
+const BESIDE = 'beside an open transaction'
+
+/**
+ * Windows of ten seconds after as long a warm-up, or tenths of what is measured.
+ * @param {number} window
+ */
+function timesOf(window) {
+  const slice = Math.min(10_000, window / 10)
+  return { warmUp: slice, slice, slices: Math.floor(window / slice) }
+}
+
+/** @type {import('../harness/peer.mjs').Worker[]} */
+const peers = []
+
+export async function prepare() {
+  peers.push(await startPeer('fencepost'))
+  return peers
+}
+
+/** @param {import('../harness/bench.mjs').Bench} bench */
+export async function measure(bench) {
+  const cells = new Cells()
+  for (let round = 0; round < bench.rounds; round++) {
+    for (const load of LOADS) {
+      for (const who of [ALONE, BESIDE]) {
+        const { course, ...figures } = await run(bench, load, who === BESIDE)
+        cells.add(load.what, who, figures)
+        bench.say(round, `${load.what}, ${who}, ops/s by window: ${course}`)
+      }
+    }
+  }
+  const all = cells.all()
+  return {
+    cells: all,
+    bars: all.flatMap(cell => [
+      bar(`${cell.case}, ${cell.who}: lowest window / median`, '>=', 0.85, cell.lowest),
+      bar(`${cell.case}, ${cell.who}: size of locks at the end / early`, '<=', 2, cell.end / cell.early),
+    ]),
+    columns: COLUMNS,
+  }
+}
+
+const COLUMNS = [
+  ...CYCLES.filter(column => column.figure === 'ops').map(column => ({ ...column, head: 'median ops/s' })),
+  { figure: 'lowest', head: 'lowest window / median', show: fixed(2) },
+  { figure: 'last', head: 'last / first window', show: fixed(2) },
+  { figure: 'early', head: 'locks MB after a tenth', show: fixed(2) },
+  { figure: 'end', head: 'at the end', show: fixed(2) },
+  { figure: 'waiters', head: 'waiters MB at the end', show: fixed(2) },
+]
+
+/**
+ * @param {import('../harness/bench.mjs').Bench} bench
+ * @param {{ callers: number, keys: number }} load
+ * @param {boolean} beside
+ */
+async function run(bench, { callers, keys }, beside) {
+  const [peer] = /** @type {[import('../harness/peer.mjs').Worker]} */ (peers)
+  const url = await bench.url('postgres')
+  const { warmUp, slice, slices } = timesOf(bench.window)
+  await peer.start({ url })
+  const [observer, holder] = await Promise.all([connect(url), connect(url)])
+  try {
+    // One that has a snapshot: nothing that dies from now on may be cleared away.
+    if (beside) await holder.query('begin isolation level repeatable read; select from fencepost.locks')
+    const opens = now() + warmUp
+    const counting = peer.series({ callers, keys, opens, slice, slices })
+    // The first minute of ten.
+    await pause(opens + bench.window / 10 - now())
+    const early = await sizeOf(observer, 'locks')
+    const counts = await counting
+    const [end, waiters] = [await sizeOf(observer, 'locks'), await sizeOf(observer, 'waiters')]
+    const ops = counts.map(count => (count / slice) * 1000)
+    const middle = median(ops)
+    return {
+      ops: middle,
+      lowest: Math.min(...ops) / middle,
+      last: Number(ops.at(-1)) / Number(ops[0]),
+      early,
+      end,
+      waiters,
+      course: ops.map(Math.round).join(' '),
+    }
+  } finally {
+    if (beside) await holder.query('commit')
+    await Promise.all([observer.end(), holder.end()])
+    await peer.stop()
+  }
+}
+
+/** @param {string} url */
+async function connect(url) {
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  return client
+}
+
+/**
+ * Megabytes, indexes included.
+ * @param {pg.Client} client
+ * @param {string} table
+ */
+async function sizeOf(client, table) {
+  const { rows } = await client.query('select pg_total_relation_size($1::regclass) as size', [
+    `fencepost.${table}`,
+  ])
+  return Number(rows[0].size) / 2 ** 20
+}
