@@ -59,7 +59,7 @@ export class Fencepost implements AsyncDisposable {
   readonly #sections = new Set<Promise<unknown>>()
   readonly #requestOwner: RequestOwner = {
     onGivenUp: request => {
-      if (request.stage === 'queued') this.#desk.returner.cancel(request)
+      if (request.stage === 'queued') this.#desk.cancel(request)
     },
     onDone: (request, outcome) => {
       if (outcome === 'granted') this.#metrics.granted(request.since)
@@ -91,7 +91,7 @@ export class Fencepost implements AsyncDisposable {
       beatWire: roads.beat,
       onRenewed: (session, differs) => this.#renewed(session, differs),
       onForced: (session, { key, ownToken }, grant) =>
-        void this.#desk.returner.release(session, key, ownToken, grant),
+        void this.#desk.giveBack(session, key, ownToken, grant),
       onOver: session => this.#over(session),
       isHealthy: session => this.#health.allows(session.ttl),
     }
@@ -112,7 +112,7 @@ export class Fencepost implements AsyncDisposable {
     this.#watch = new Watch(
       poll,
       () => roads.isListening,
-      () => this.#desk.asker,
+      session => this.#desk.look(session, null),
       () => this.#sessions.all(),
       session => this.#line.queuedOf(session).length > 0,
     )
@@ -131,6 +131,7 @@ export class Fencepost implements AsyncDisposable {
       knowledge,
       askWire: roads.ask,
       returnWire: roads.giveBack,
+      contendedWire: roads.contended,
       callTimeout,
       poll,
       channel,
@@ -153,7 +154,7 @@ export class Fencepost implements AsyncDisposable {
       sessions: () => this.#sessions.all(),
       witness: () => knowledge.witness(),
       fullKey: key => fullKey(settings.namespace, key),
-      hint: (channel, key) => this.#desk.returner.hint(channel, key),
+      hint: (channel, key) => this.#desk.hint(channel, key),
     })
   }
 
@@ -280,7 +281,7 @@ export class Fencepost implements AsyncDisposable {
     this.#line.checkRoom(details.key)
     const request = new Request(details, this.#requestOwner)
     this.#line.add(request)
-    this.#desk.asker.ask(request)
+    this.#desk.ask(request)
     return request
   }
 
@@ -294,20 +295,20 @@ export class Fencepost implements AsyncDisposable {
   async #distrust(session: Session): Promise<void> {
     await session.beat()
     if (session.isOver) return
-    this.#desk.returner.settle(session)
-    await within(this.#desk.returner.idle(), 1_000)
+    this.#desk.settle(session)
+    await within(this.#desk.returned(), 1_000)
   }
 
   #renewed(session: Session, differs: boolean): void {
-    if (differs) this.#desk.returner.settle(session)
-    if (this.#closing === undefined) this.#desk.asker.look(session, null)
+    if (differs) this.#desk.settle(session)
+    if (this.#closing === undefined) this.#desk.look(session, null)
   }
 
   /** Who was in line has lost the place, and is told; who was still asking asks again under another session. */
   #over(session: Session): void {
     this.#sessions.forget(session)
     for (const request of this.#line.queuedOf(session)) request.losePlace(session)
-    this.#desk.returner.close(session)
+    this.#desk.close(session)
   }
 
   /** Anybody may say anything here: what is not waited for is not even remembered. */
@@ -315,9 +316,9 @@ export class Fencepost implements AsyncDisposable {
     const named = keys && new Set(keys)
     for (const session of this.#line.waitingSessions()) {
       const waited = named && this.#line.queuedOf(session).filter(({ key }) => named.has(key))
-      if (waited === null) this.#desk.asker.look(session, null)
+      if (waited === null) this.#desk.look(session, null)
       else if (waited.length > 0) {
-        this.#desk.asker.look(
+        this.#desk.look(
           session,
           waited.map(({ key }) => key),
         )
@@ -332,9 +333,9 @@ export class Fencepost implements AsyncDisposable {
     }
     await settled([...this.#sections], timeout)
     // An acquire still in flight is answered first, so that its session is known and nothing of it is left.
-    await within(this.#desk.asker.idle(), 1_000)
+    await within(this.#desk.asked(), 1_000)
     for (const session of this.#sessions.all()) session.end('shutdown')
-    await within(this.#desk.returner.idle(), 2_000)
+    await within(this.#desk.returned(), 2_000)
     this.#watch.stop()
     await Promise.all([this.#roads.close(), this.#guards.close()])
   }

@@ -29,10 +29,17 @@ export class Lane implements Wire {
   #opening: Promise<Connection> | undefined
   #closed = false
 
-  private readonly connect: Connect
+  #inUse = 0
+  #usedAt = 0
+  #idleTimer: NodeJS.Timeout | undefined
 
-  constructor(connect: Connect) {
+  private readonly connect: Connect
+  readonly #idleFor: number | undefined
+
+  /** @param idleFor milliseconds after its last use at which the connection is ended; undefined: never */
+  constructor(connect: Connect, idleFor?: number) {
     this.connect = connect
+    this.#idleFor = idleFor
   }
 
   get direct(): boolean {
@@ -51,7 +58,15 @@ export class Lane implements Wire {
   async query(statement: (direct: boolean) => Statement, timeout: number): Promise<Row[]> {
     const until = performance.now() + timeout
     const connection = this.#connection ?? (await this.#opened(timeout))
-    return await connection.query(statement(connection.direct), Math.max(until - performance.now(), 1))
+    if (this.#idleFor === undefined)
+      return await connection.query(statement(connection.direct), Math.max(until - performance.now(), 1))
+    this.#inUse += 1
+    try {
+      return await connection.query(statement(connection.direct), Math.max(until - performance.now(), 1))
+    } finally {
+      this.#inUse -= 1
+      this.#usedAt = performance.now()
+    }
   }
 
   open(timeout: number): Promise<Connection> {
@@ -76,7 +91,23 @@ export class Lane implements Wire {
     this.#closed = true
     // What is being opened ends itself when it comes to that; a server that says nothing is not waited for.
     if (this.#opening !== undefined) await withDeadline(this.#opening, closePatience).catch(() => {})
+    clearTimeout(this.#idleTimer)
     await this.#connection?.end()
+  }
+
+  #endWhenIdle(connection: Connection, idleFor: number): void {
+    this.#usedAt = performance.now()
+    const look = () => {
+      if (this.#connection !== connection) return
+      const left = this.#inUse > 0 ? idleFor : this.#usedAt + idleFor - performance.now()
+      if (left > 0) {
+        this.#idleTimer = setTimeout(look, Math.ceil(left)).unref()
+        return
+      }
+      this.#connection = undefined
+      connection.end().catch(() => {})
+    }
+    look()
   }
 
   async #open(timeout: number): Promise<Connection> {
@@ -94,6 +125,7 @@ export class Lane implements Wire {
     }
     await this.onOpen(connection)
     if (this.#closed) connection.destroy(new Error('the client is closed'))
+    else if (this.#idleFor !== undefined) this.#endWhenIdle(connection, this.#idleFor)
     return connection
   }
 }

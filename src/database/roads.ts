@@ -18,15 +18,18 @@ export interface RoadsOptions {
 }
 
 const pingInterval = 5_000
+/** Milliseconds without a contended key after which their connection is ended. */
+const contendedFor = 10_000
 
 /**
  * How a client reaches its database: *beat* for heartbeats and notifications, *ask* for what it wants, *giveBack* for
- * what it gives up. Opened when first used.
+ * what it gives up, *contended* for both where others want it as well. Opened when first used; the last one is ended when it is not used.
  */
 export class Roads {
   readonly beat: Wire
   readonly ask: Wire
   readonly giveBack: Wire
+  readonly contended: Wire
   readonly #lanes: Lane[] = []
   readonly #listener: Listener | undefined
   readonly #options: RoadsOptions
@@ -38,6 +41,9 @@ export class Roads {
     const ofOurs = typeof database === 'string' || isPool(database)
     this.ask = ofOurs ? this.#lane('ask', database) : new QueryWire(database, options.schema)
     this.giveBack = ofOurs ? this.#lane('return', database) : this.ask
+    this.contended = ofOurs
+      ? new FallbackWire(this.#lane('contended', database, contendedFor), this.ask)
+      : this.ask
     const others = [...this.#lanes]
     const listenAt = typeof listen === 'object' ? listen.connectionString : ofOurs ? database : undefined
     if (listenAt === undefined) {
@@ -80,8 +86,8 @@ export class Roads {
     await Promise.all(this.#lanes.map(lane => lane.close()))
   }
 
-  #lane(name: string, from: PoolLike | string): Lane {
-    const lane = new Lane(connector(from, `fencepost ${name}`, this.#options.schema))
+  #lane(name: string, from: PoolLike | string, idleFor?: number): Lane {
+    const lane = new Lane(connector(from, `fencepost ${name}`, this.#options.schema), idleFor)
     this.#lanes.push(lane)
     return lane
   }

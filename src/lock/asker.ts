@@ -5,9 +5,11 @@
 import { Backoff } from '../database/backoff.ts'
 import type { Answer } from '../database/calls.ts'
 import { BrokenConnection, explain, isTransient } from '../database/failure.ts'
+import type { Wire } from '../database/lane.ts'
 import { LostError, UnreachableError } from '../errors.ts'
 import { ticks } from '../metrics.ts'
 import type { Session } from '../session/session.ts'
+import type { Counter } from './counter.ts'
 import type { Desk } from './desk.ts'
 import type { Lock } from './lock.ts'
 import type { Request } from './request.ts'
@@ -17,22 +19,46 @@ import { type Rest, Worker } from './worker.ts'
 /** Larger ones save little, and leave the other lane and this process with nothing to do meanwhile: 250 took 45 k/s to 58 k/s. */
 const batchSize = 250
 
+/** What a call asked for, and under which generation of its session. */
+interface Asked {
+  readonly byId: ReadonlyMap<string, Request>
+  readonly generation: number
+}
+
 export class Asker {
   readonly #desk: Desk
+  readonly #counter: Counter
+  readonly #wire: Wire
   readonly #worker = new Worker(isRestLeft => this.#step(isRestLeft))
   readonly #backoff = new Backoff(25, 1_000)
   #queue: Request[] = []
+  /** Sent, and not taken in yet. */
+  readonly #asking = new Set<readonly Request[]>()
   /** Sessions to look after, and at which keys; null: at all. */
   readonly #looks = new Map<Session, Set<string> | null>()
   #lastWasAsk = false
 
-  constructor(desk: Desk) {
+  constructor(desk: Desk, counter: Counter, wire: Wire) {
     this.#desk = desk
+    this.#counter = counter
+    this.#wire = wire
   }
 
   ask(request: Request): void {
     this.#queue.push(request)
     this.#worker.wake()
+  }
+
+  /** Whether a request for a key is in here: on its way, or about to be. */
+  isAsking(key: string): boolean {
+    return [this.#queue, ...this.#asking].some(batch => batch.some(request => request.key === key))
+  }
+
+  /** The requests for a key that have not been sent. */
+  takeAway(key: string): Request[] {
+    const taken = this.#queue.filter(request => request.key === key)
+    if (taken.length > 0) this.#queue = this.#queue.filter(request => request.key !== key)
+    return taken
   }
 
   /** Looks after what a session waits for, or after some keys of it. */
@@ -64,7 +90,20 @@ export class Asker {
     }
     this.#lastWasAsk = true
     const batch = this.#takeBatch()
-    return batch && this.#askFor(batch)
+    return batch && this.#asked(batch)
+  }
+
+  async #asked(batch: Request[]): Promise<Rest | undefined> {
+    this.#asking.add(batch)
+    const rest = await this.#askFor(batch)
+    const takeIn = () => {
+      rest?.()
+      this.#asking.delete(batch)
+      this.#desk.tookIn()
+    }
+    if (rest) return takeIn
+    takeIn()
+    return undefined
   }
 
   #takeBatch(): Request[] | undefined {
@@ -75,7 +114,7 @@ export class Asker {
     for (const request of this.#queue) {
       if (request.givenUp) {
         // It may have been asked for before: an answer was lost.
-        this.#desk.returner.cancel(request)
+        this.#counter.returner.cancel(request)
         continue
       }
       if (request.stage === 'done') continue
@@ -87,13 +126,14 @@ export class Asker {
   }
 
   async #askFor(batch: Request[]): Promise<Rest | undefined> {
-    const { sessions, calls, askWire, callTimeout, knowledge, metrics } = this.#desk.options
+    const { sessions, calls, callTimeout, knowledge, metrics } = this.#desk.options
     const ttl = batch[0]?.details.ttl
     if (ttl === undefined) return undefined
     let session: Session | undefined
     try {
       session = sessions.current(ttl) ?? (await sessions.open(ttl))
-      if (session.isUnsettled) await session.settleGeneration(askWire, callTimeout)
+      this.#desk.everReached = true
+      if (session.isUnsettled) await session.settleGeneration(this.#wire, callTimeout)
       const under = session
       if (under.isOver) {
         for (const request of batch) this.#askElsewhere(request, under)
@@ -102,13 +142,13 @@ export class Asker {
       const asked = this.#mark(batch, under)
       if (asked.length === 0) return undefined
       metrics.batches.acquire.record(asked.length)
-      const answers = await calls.acquire(askWire, callTimeout, under, asked, knowledge.witness())
+      const { generation } = under
+      const answers = await calls.acquire(this.#wire, callTimeout, under, asked, knowledge.witness())
       this.#backoff.reset()
-      this.#desk.everReached = true
       return () => {
         metrics.answeredAt = ticks()
         const byId = new Map(asked.map(request => [request.id, request]))
-        this.deliver(answers, under, byId)
+        this.deliver(answers, under, { byId, generation })
       }
     } catch (error) {
       if (session && error instanceof BrokenConnection && error.sent) session.isUnsettled = true
@@ -121,7 +161,7 @@ export class Asker {
   #mark(batch: Request[], session: Session): Request[] {
     const asked: Request[] = []
     for (const request of batch) {
-      if (request.givenUp) this.#desk.returner.cancel(request)
+      if (request.givenUp) this.#counter.returner.cancel(request)
       if (request.givenUp || request.stage === 'done') continue
       // It was in line under a session that is over by now.
       if (request.placedUnder && request.placedUnder !== session && request.placedUnder.isOver) {
@@ -145,7 +185,7 @@ export class Asker {
     const again: Request[] = []
     for (const request of batch) {
       // Its outcome is unknown: once the generation has been raised, nothing of it is left.
-      if (request.givenUp) this.#desk.returner.cancel(request)
+      if (request.givenUp) this.#counter.returner.cancel(request)
       if (request.givenUp || request.stage === 'done') continue
       request.failure = failure
       request.failingSince ??= performance.now()
@@ -158,19 +198,19 @@ export class Asker {
       const wasSent = request.stage !== 'new'
       // Its caller first: cancel fails a request with what it was given up for.
       request.fail(failure)
-      if (wasSent) this.#desk.returner.cancel(request)
+      if (wasSent) this.#counter.returner.cancel(request)
     }
     this.#again(again)
     if (again.length > 0) await this.#backoff.wait()
   }
 
   async #look(session: Session, keys: Set<string> | null): Promise<undefined> {
-    const { calls, askWire, callTimeout, knowledge, line, metrics } = this.#desk.options
+    const { calls, callTimeout, knowledge, line, metrics } = this.#desk.options
     if (session.isOver) return
     const waiting = line.queuedOf(session).filter(request => keys === null || keys.has(request.key))
     try {
       metrics.batches.tick.record(waiting.length)
-      const answers = await calls.tick(askWire, callTimeout, session.id, waiting, knowledge.witness())
+      const answers = await calls.tick(this.#wire, callTimeout, session.id, waiting, knowledge.witness())
       this.#backoff.reset()
       metrics.answeredAt = ticks()
       this.deliver(answers, session)
@@ -183,7 +223,7 @@ export class Asker {
   }
 
   /** Takes the answers of a call in, whichever it was. Who follows in a run comes right after its grant. */
-  deliver(answers: readonly Answer[], session: Session, asked?: ReadonlyMap<string, Request>): void {
+  deliver(answers: readonly Answer[], session: Session, asked?: Asked): void {
     for (let i = 0; i < answers.length; i += 1) {
       const answer = answers[i] as Answer
       this.#deliver(answer, session, asked)
@@ -202,7 +242,7 @@ export class Asker {
     { key, token }: Answer,
     followers: readonly Answer[],
     session: Session,
-    asked: ReadonlyMap<string, Request> | undefined,
+    asked: Asked | undefined,
   ): void {
     if (key === null || token === null || session.trust() === 'over') return
     if (session.isForced(token)) return
@@ -220,37 +260,42 @@ export class Asker {
     if (!holding && grows) this.#desk.passOn(run, session)
   }
 
-  #find({ request }: Answer, asked: ReadonlyMap<string, Request> | undefined): Request | undefined {
-    return request === null ? undefined : (asked?.get(request) ?? this.#desk.options.line.get(request))
+  #find({ request }: Answer, asked: Asked | undefined): Request | undefined {
+    return request === null ? undefined : (asked?.byId.get(request) ?? this.#desk.options.line.get(request))
   }
 
   /**
    * Takes an answer in. Each request is decided once, and what comes later changes nothing;
    * but one that was given up while `asked` was in flight is cancelled now, also when its caller has gone already.
    */
-  #deliver(answer: Answer, session: Session, asked: ReadonlyMap<string, Request> | undefined): void {
-    if (answer.outcome === 'handed') return this.#desk.returner.hint(answer.channel, answer.key)
+  #deliver(answer: Answer, session: Session, asked: Asked | undefined): void {
+    if (answer.outcome === 'handed') return this.#counter.returner.hint(answer.channel, answer.key)
     const request = this.#find(answer, asked)
     if (!request) return
     request.failingSince = undefined
     request.failure = undefined
-    if (request.givenUp) return this.#desk.returner.cancel(request)
+    if (request.givenUp) return this.#counter.returner.cancel(request)
     if (request.stage === 'done') return
     switch (answer.outcome) {
       case 'granted':
         return this.#grant(request, answer.token as string, session)
       case 'queued':
+        this.#desk.contend(request.key)
         // Its session's end took the ticket along, and told nobody who was not known to be in line.
         if (session.trust() === 'over') return this.#askElsewhere(request, session)
         if (request.stage !== 'queued') this.#desk.options.queued(request, session, answer.expiresIn)
         return
       case 'busy':
+        this.#desk.contend(request.key)
         return request.resolveBusy()
       case 'again':
         this.#desk.options.line.dequeue(request)
         request.stage = 'asking'
         return this.ask(request)
       case 'dead':
+        // It was sent under a generation that was raised meanwhile, for a call that was lost on another connection.
+        if (asked && (session.isUnsettled || session.generation !== asked.generation))
+          return this.ask(request)
         session.end('expired')
         return this.#askElsewhere(request, session)
     }
@@ -266,7 +311,7 @@ export class Asker {
     // The session's end gives the row back.
     if (session.trust() === 'over') return this.#askElsewhere(request, session)
     if (session.isForced(token)) {
-      void this.#desk.returner.release(session, request.key, token)
+      void this.#counter.returner.release(session, request.key, token)
       return request.fail(new LostError(request.key, 'forced'))
     }
     this.#desk.grant(request, token, session)

@@ -5,11 +5,11 @@ import type { TransactionHost } from '../guard/transaction.ts'
 import { type Metrics, ticks } from '../metrics.ts'
 import type { Knowledge } from '../session/knowledge.ts'
 import type { Session } from '../session/session.ts'
-import { Asker } from './asker.ts'
+import { Contended } from './contended.ts'
+import { Counter } from './counter.ts'
 import type { Line } from './line.ts'
 import { Lock, type LockHost } from './lock.ts'
 import type { Request } from './request.ts'
-import { Returner } from './returner.ts'
 import type { Run } from './run.ts'
 
 /** What a desk is given by the client that it belongs to. */
@@ -19,6 +19,8 @@ export interface DeskOptions {
   readonly knowledge: Knowledge
   readonly askWire: Wire
   readonly returnWire: Wire
+  /** For keys that are contended. */
+  readonly contendedWire: Wire
   /** Milliseconds after which a call that is not answered counts as lost. */
   readonly callTimeout: number
   /** Milliseconds between two looks of somebody who waits, at most. */
@@ -33,18 +35,84 @@ export interface DeskOptions {
   hinted(keys: readonly string[] | null): void
 }
 
-/** Where a client asks and gives back, and what the two have in common. */
+/**
+ * Where a client asks and gives back: at one counter, and at another for keys that are contended, so that the others do
+ * not wait for them. A key's requests are asked in the order in which they came, also while it goes from one to the other.
+ */
 export class Desk implements LockHost {
-  readonly asker: Asker
-  readonly returner: Returner
+  readonly #common: Counter
+  readonly #busy: Counter
+  readonly #contended = new Contended()
+  /** Keys that are going over, and their requests: what was sent at the common counter is to be answered first. */
+  readonly #moving = new Map<string, Request[]>()
   readonly options: DeskOptions
   /** Once a call has been answered, an unreachable database is an outage and not a wrong address. */
   everReached = false
 
   constructor(options: DeskOptions) {
     this.options = options
-    this.asker = new Asker(this)
-    this.returner = new Returner(this)
+    this.#common = new Counter(this, options.askWire, options.returnWire)
+    this.#busy = new Counter(this, options.contendedWire, options.contendedWire)
+  }
+
+  ask(request: Request): void {
+    const { key } = request
+    if (!this.#contended.has(key)) return this.#common.asker.ask(request)
+    this.#contended.add(key)
+    const moving = this.#moving.get(key)
+    if (moving) moving.push(request)
+    else this.#busy.asker.ask(request)
+  }
+
+  /** An answer says that a key is contended. */
+  contend(key: string): void {
+    if (!this.#contended.add(key)) return
+    this.#moving.set(key, [...(this.#moving.get(key) ?? []), ...this.#common.asker.takeAway(key)])
+    this.tookIn()
+  }
+
+  /** An asker has taken in what was answered. */
+  tookIn(): void {
+    for (const [key, requests] of this.#moving) {
+      if (this.#common.asker.isAsking(key)) continue
+      this.#moving.delete(key)
+      for (const request of requests) this.#busy.asker.ask(request)
+    }
+  }
+
+  /** Looks after what a session waits for, or after some keys of it. */
+  look(session: Session, keys: readonly string[] | null): void {
+    const waits = this.options.line.queuedOf(session).length > 0
+    const { asker } = waits ? this.#busy : this.#common
+    asker.look(session, keys)
+  }
+
+  cancel(request: Request): void {
+    this.#counterOf(request.key).returner.cancel(request)
+  }
+
+  settle(session: Session): void {
+    this.#common.returner.settle(session)
+  }
+
+  close(session: Session): void {
+    this.#common.returner.close(session)
+  }
+
+  hint(channel: string | null, key: string | null): void {
+    this.#common.returner.hint(channel, key)
+  }
+
+  async asked(): Promise<void> {
+    await Promise.all([this.#common.asker.idle(), this.#busy.asker.idle()])
+  }
+
+  async returned(): Promise<void> {
+    await Promise.all([this.#common.returner.idle(), this.#busy.returner.idle()])
+  }
+
+  #counterOf(key: string): Counter {
+    return this.#contended.has(key) ? this.#busy : this.#common
   }
 
   get guards(): TransactionHost {
@@ -62,7 +130,12 @@ export class Desk implements LockHost {
         return Promise.resolve('released')
       }
     }
-    return this.returner.release(session, key, ownToken, run?.grant)
+    return this.giveBack(session, key, ownToken, run?.grant)
+  }
+
+  /** To the database. @param token in a run, of the last whose turn it was; @param grant the grant's */
+  giveBack(session: Session, key: string, token: string, grant?: string): Promise<'released'> {
+    return this.#counterOf(key).returner.release(session, key, token, grant)
   }
 
   /** To who follows in the run. False: nobody does any more, or this process does not know whether it holds. */
@@ -77,6 +150,7 @@ export class Desk implements LockHost {
   grant(request: Request, token: string, session: Session, run?: Run): void {
     const lock = new Lock(request.details, token, session, this, this.options.metrics.answeredAt)
     lock.run = run
+    if (request.stage === 'queued') this.#contended.add(request.key)
     session.held.set(run?.grant ?? token, lock)
     request.resolve(lock)
   }

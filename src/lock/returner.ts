@@ -5,9 +5,11 @@
 import { Backoff } from '../database/backoff.ts'
 import type { Answer } from '../database/calls.ts'
 import { BrokenConnection, endsConnection, isTransient } from '../database/failure.ts'
+import type { Wire } from '../database/lane.ts'
 import { keepAlive, letGo } from '../keep-alive.ts'
 import { ticks } from '../metrics.ts'
 import type { Session } from '../session/session.ts'
+import type { Counter } from './counter.ts'
 import type { Desk } from './desk.ts'
 import type { Request } from './request.ts'
 import { type Rest, Worker } from './worker.ts'
@@ -42,6 +44,8 @@ interface Debts {
 
 export class Returner {
   readonly #desk: Desk
+  readonly #counter: Counter
+  readonly #wire: Wire
   readonly #worker = new Worker(isRestLeft => this.#step(isRestLeft))
   readonly #backoff = new Backoff(25, 1_000)
   readonly #debts = new Map<Session, Debts>()
@@ -53,8 +57,10 @@ export class Returner {
   #waiting = 0
   #patience: NodeJS.Timeout | undefined
 
-  constructor(desk: Desk) {
+  constructor(desk: Desk, counter: Counter, wire: Wire) {
     this.#desk = desk
+    this.#counter = counter
+    this.#wire = wire
   }
 
   /**
@@ -148,7 +154,8 @@ export class Returner {
   }
 
   async #pay(session: Session, debts: Debts): Promise<Rest | undefined> {
-    const { calls, returnWire: wire, callTimeout, knowledge, metrics } = this.#desk.options
+    const { calls, callTimeout, knowledge, metrics } = this.#desk.options
+    const wire = this.#wire
     if (debts.closes) {
       // Its end gives everything back at once. Past its ttl the database has done so by itself.
       if (performance.now() < session.closeBy) {
@@ -194,7 +201,7 @@ export class Returner {
    * of the two lanes idle (64 callers: 30 k/s instead of 36 k/s). It costs no flush, for these commits are asynchronous.
    */
   #shareOf(count: number): number {
-    const halved = count > worthHalving && this.#desk.asker.isIdle
+    const halved = count > worthHalving && this.#counter.asker.isIdle
     return Math.min(halved ? Math.ceil(count / 2) : count, batchSize)
   }
 
@@ -234,7 +241,7 @@ export class Returner {
 
   #deliver(answers: readonly Answer[], session: Session): void {
     if (answers.length > 0) this.#desk.options.metrics.answeredAt = ticks()
-    this.#desk.asker.deliver(
+    this.#counter.asker.deliver(
       answers.filter(({ outcome }) => brings.has(outcome)),
       session,
     )
@@ -260,12 +267,12 @@ export class Returner {
    * a lock that was held before the call and is not in the answer is lost. What was in flight at either end is left alone.
    */
   async #settle(session: Session): Promise<void> {
-    const { calls, returnWire, callTimeout, knowledge, line } = this.#desk.options
+    const { calls, callTimeout, knowledge, line } = this.#desk.options
     const heldBefore = [...session.held]
     const before = new Set([...session.held.keys(), ...session.returning])
     const undecided = () => new Set(line.all().map(request => request.id))
     const asked = undecided()
-    const rows = await calls.settle(returnWire, callTimeout, session.id, knowledge.witness())
+    const rows = await calls.settle(this.#wire, callTimeout, session.id, knowledge.witness())
     const there = new Set(rows.map(row => row.token))
     const askedSince = undecided()
     for (const { key, token, requests, forced } of rows) {
@@ -286,11 +293,7 @@ export class Returner {
     this.#hints.clear()
     this.#desk.options.metrics.sent += hints.length
     try {
-      await this.#desk.options.calls.notify(
-        this.#desk.options.returnWire,
-        this.#desk.options.callTimeout,
-        hints,
-      )
+      await this.#desk.options.calls.notify(this.#wire, this.#desk.options.callTimeout, hints)
     } catch {
       // A hint and no more: who waits looks within the poll interval.
     }

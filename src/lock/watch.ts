@@ -1,6 +1,5 @@
 import type { Answer } from '../database/calls.ts'
 import type { Session } from '../session/session.ts'
-import type { Asker } from './asker.ts'
 
 /** Milliseconds: the first look where no notification can be expected, and the shortest time between two. */
 const shortest = 20
@@ -12,7 +11,7 @@ const shortest = 20
 export class Watch {
   readonly #poll: number
   readonly #isListening: () => boolean
-  readonly #asker: () => Asker
+  readonly #lookAfter: (session: Session) => void
   readonly #sessions: () => Session[]
   readonly #isWaiting: (session: Session) => boolean
   /** Looks so far that a timer began. */
@@ -23,13 +22,13 @@ export class Watch {
   constructor(
     poll: number,
     isListening: () => boolean,
-    asker: () => Asker,
+    lookAfter: (session: Session) => void,
     sessions: () => Session[],
     isWaiting: (session: Session) => boolean,
   ) {
     this.#poll = poll
     this.#isListening = isListening
-    this.#asker = asker
+    this.#lookAfter = lookAfter
     this.#sessions = sessions
     this.#isWaiting = isWaiting
   }
@@ -80,7 +79,7 @@ export class Watch {
       if (session.lookAt <= now + 1) {
         session.lookAt = Number.POSITIVE_INFINITY
         this.polls += 1
-        this.#asker().look(session, null)
+        this.#lookAfter(session)
       } else if (session.lookAt < Number.POSITIVE_INFINITY) {
         this.#lookAt(session, session.lookAt)
       }

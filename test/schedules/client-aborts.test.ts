@@ -99,7 +99,7 @@ test('abort in line while a hand-over to it is in flight: one outcome, and the k
   giveUp.abort('enough')
   await until(async () => {
     const rows = await stage.sql(
-      `select from pg_stat_activity where $1 = any (pg_blocking_pids(pid)) and application_name = 'fencepost return'`,
+      `select from pg_stat_activity where $1 = any (pg_blocking_pids(pid)) and application_name like 'fencepost %'`,
       [holder.pid],
     )
     return rows.length === 1

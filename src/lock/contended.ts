@@ -1,0 +1,30 @@
+/** Milliseconds for which a key counts as contended after it was last found so. */
+const memory = 1_000
+const sweepAt = 1_000
+
+/**
+ * Which keys are contended, by what was answered: their calls wait for those of other processes, and for flushes, and the
+ * other keys need not.
+ */
+export class Contended {
+  readonly #until = new Map<string, number>()
+
+  has(key: string): boolean {
+    if (this.#until.size === 0) return false
+    const until = this.#until.get(key)
+    return until !== undefined && performance.now() < until
+  }
+
+  /** False: it was known already. */
+  add(key: string): boolean {
+    const isNew = !this.has(key)
+    if (isNew && this.#until.size >= sweepAt) this.#sweep()
+    this.#until.set(key, performance.now() + memory)
+    return isNew
+  }
+
+  #sweep(): void {
+    const now = performance.now()
+    for (const [key, until] of this.#until) if (until <= now) this.#until.delete(key)
+  }
+}

@@ -1,0 +1,15 @@
+import type { Wire } from '../database/lane.ts'
+import { Asker } from './asker.ts'
+import type { Desk } from './desk.ts'
+import { Returner } from './returner.ts'
+
+/** Where some of the keys are asked for and given back, on connections that they do not share with the others. */
+export class Counter {
+  readonly asker: Asker
+  readonly returner: Returner
+
+  constructor(desk: Desk, askWire: Wire, returnWire: Wire) {
+    this.asker = new Asker(desk, this, askWire)
+    this.returner = new Returner(desk, this, returnWire)
+  }
+}
