@@ -31,6 +31,7 @@ const { status } = spawnSync(
     'test/explorer/sessions.test.ts',
     'test/explorer/synchronous.test.ts',
     'test/explorer/forced.test.ts',
+    'test/explorer/runs.test.ts',
     ...filter,
   ],
   {

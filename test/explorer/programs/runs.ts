@@ -8,7 +8,7 @@ const queued = [
   acquire('S2', [at('k', 'r21'), at('k', 'r22')]),
   acquire('S3', [at('k', 'r31')]),
 ]
-/** S2 has k for r21 under 102, and in advance for r22 under 103. */
+/** S2 has k for r21 under 105, and in advance for r22 under 106. */
 const running = [...queued, release('S1', token('k', 101))]
 
 /** A grant that covers several requests of one process. */
@@ -54,7 +54,7 @@ export const runs: readonly Program[] = [
     quiet: ['sessions'],
     before: running,
     actors: [
-      { name: 'B', script: () => letGo('S2', token('k', 102)) },
+      { name: 'B', script: () => letGo('S2', token('k', 105)) },
       { name: 'B too', script: () => inTurn(cancel('S2', at('k', 'r22'))) },
       { name: 'C', script: () => inTurn(tick('S3', at('k', 'r31'))) },
     ],
@@ -66,8 +66,8 @@ export const runs: readonly Program[] = [
     quiet: ['sessions'],
     before: running,
     actors: [
-      { name: 'B', script: () => letGo('S2', token('k', 103)) },
-      { name: 'B again', script: () => inTurn(release('S2', token('k', 103))) },
+      { name: 'B', script: () => letGo('S2', token('k', 106)) },
+      { name: 'B again', script: () => inTurn(release('S2', token('k', 106))) },
       { name: 'B too', script: () => inTurn(cancel('S2', at('k', 'r21'))) },
     ],
   },
@@ -90,8 +90,8 @@ export const runs: readonly Program[] = [
     quiet: ['sessions'],
     before: running,
     actors: [
-      { name: 'the guard', script: () => inTurn(guard(token('k', 103), 'repeatable read')) },
-      { name: 'B', script: () => letGo('S2', token('k', 103)) },
+      { name: 'the guard', script: () => inTurn(guard(token('k', 106), 'repeatable read')) },
+      { name: 'B', script: () => letGo('S2', token('k', 106)) },
     ],
   },
   {
@@ -101,8 +101,8 @@ export const runs: readonly Program[] = [
     quiet: ['sessions'],
     before: running,
     actors: [
-      { name: 'the guard', script: () => inTurn(guard(token('k', 102))) },
-      { name: 'B', script: () => letGo('S2', token('k', 102)) },
+      { name: 'the guard', script: () => inTurn(guard(token('k', 105))) },
+      { name: 'B', script: () => letGo('S2', token('k', 105)) },
       { name: 'B too', script: () => inTurn(tick('S2', at('k', 'r22'))) },
     ],
   },
@@ -123,7 +123,7 @@ export const runs: readonly Program[] = [
     key: 'k',
     before: running,
     actors: [
-      { name: 'B', script: () => letGo('S2', token('k', 102)) },
+      { name: 'B', script: () => letGo('S2', token('k', 105)) },
       { name: 'B too', script: () => inTurn(closeSession('S2')) },
     ],
   },
