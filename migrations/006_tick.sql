@@ -29,6 +29,13 @@ begin
     for update skip locked;
   over_all := found and judged is not null;
   if over_all then update reaper set looked_at = clock_timestamp(); end if;
+  -- Whoever was woken comes for its grant: what has to be looked after can wait for the next tick, that is a second at most.
+  if not over_all and exists (
+       select from locks l where l.key = any (tick.keys) and l.session = tick.session and l.request = any (tick.requests)
+                             and not l.released) then
+    return query select * from look(tick.session, tick.keys, tick.requests);
+    return;
+  end if;
 
   -- Sessions before lock rows, tickets last.
   if judged is not null then
