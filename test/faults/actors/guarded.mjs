@@ -12,6 +12,7 @@ export const guarded = {
     'handover-without-key-update',
     'newcomer-overtakes',
     'wake-up-lost',
+    'passed-on-though-known',
   ],
   async start(ctx) {
     while (ctx.running) await section(ctx)

@@ -4,10 +4,11 @@ import { fenced } from './fenced.mjs'
 import { guarded } from './guarded.mjs'
 import { sleeper } from './sleeper.mjs'
 import { tries } from './tries.mjs'
+import { turns } from './turns.mjs'
 
 /**
  * What runs in every worker, each in so many copies. Later kinds of lock add theirs here.
  *
  * @type {{ name: string, copies: number, plants: string[], start(context: any): Promise<void> }[]}
  */
-export const actors = [guarded, fenced, tries, alone, byHand, sleeper]
+export const actors = [guarded, fenced, tries, turns, alone, byHand, sleeper]

@@ -9,8 +9,11 @@ setInterval(() => {
   }
 }, 25).unref()
 
-/** Asks for a key and records it. Undefined: it was not to be had. */
-export async function take(ctx, key, options = {}, way = 'acquire') {
+/**
+ * Asks for a key and records it. Undefined: it was not to be had. An actor for whom the token is more than a number in the
+ * history reads it from the handle, which is then not passed on inside the process.
+ */
+export async function take(ctx, key, options = {}, way = 'acquire', read = tokenOf) {
   const id = ctx.id()
   ctx.log('acquire', 'invoke', id, { key, way })
   try {
@@ -20,7 +23,7 @@ export async function take(ctx, key, options = {}, way = 'acquire') {
       return undefined
     }
     // Taken from the handle as it was answered: a gate may say no already.
-    const held = { id, key, lock, token: tokenOf(lock) }
+    const held = { id, key, lock, token: read(lock) }
     ctx.log('acquire', 'ok', id, { key, token: held.token })
     holding.set(held, { ctx, since: now() })
     return held
@@ -34,6 +37,9 @@ export async function take(ctx, key, options = {}, way = 'acquire') {
 function tokenOf(lock) {
   return /token: (\d+)n/.exec(inspectText(lock))?.[1]
 }
+
+/** The same unread. */
+export const unread = lock => lock.ownToken
 
 function inspectText(lock) {
   return lock[Symbol.for('nodejs.util.inspect.custom')]()

@@ -55,17 +55,32 @@ export const beliefs: Rule = run => {
   return found
 }
 
-/** P5: once a key has been granted to another, no earlier handle says "held". */
+/** Whoever is told that it holds is named by the database's record, under that token: as the grant, or in its run. */
+export const grantsRecorded: Rule = run => {
+  const recorded = new Set<string>()
+  for (const { event, key, token, label } of run.journal) {
+    if (event === 'granted' || event === 'renumbered' || event === 'run')
+      recorded.add(`${key} ${token} ${label}`)
+  }
+  return run.events.flatMap(({ op, phase, key, token, id, t, process }) => {
+    if (op !== 'acquire' || phase !== 'ok' || token === undefined) return []
+    if (recorded.has(`${key} ${token} ${id}`)) return []
+    const story = `${process} was told that ${id} holds token ${token}, which the database has not granted to it`
+    return { rule: 'recorded', key, at: t, story }
+  })
+}
+
+/** P5: once a key has been granted to another, no earlier handle says "held", whichever of a run it is. */
 export const toldFirst: Rule = run => {
   const next = new Map<string, { at: number; token: string }>()
-  const last = new Map<string, string>()
+  const last = new Map<string, string[]>()
   for (const { event, key, at, token } of run.journal) {
     if (key === null || token === null) continue
     if (event === 'granted') {
-      const before = last.get(key)
-      if (before !== undefined) next.set(`${key} ${before}`, { at, token })
+      for (const before of last.get(key) ?? []) next.set(`${key} ${before}`, { at, token })
     }
-    if (event === 'granted' || event === 'renumbered') last.set(key, token)
+    if (event === 'granted' || event === 'renumbered') last.set(key, [token])
+    if (event === 'run') last.get(key)?.push(token)
   }
   return beliefsOf(run).flatMap(({ key, token, process, until }) => {
     const taken = next.get(`${key} ${token}`)

@@ -128,9 +128,45 @@ describe('grants', () => {
       release(110, 'a-1', '5'),
       ...acquire(120, 130, 'b-1', '4'),
     ]
-    expect(rulesOf(run(events, []))).toEqual(['tokens'])
+    const unrecorded = (events: readonly Event[]) =>
+      rulesOf(run(events, [])).filter(rule => rule !== 'recorded')
+    expect(unrecorded(events)).toEqual(['tokens'])
     const overlapping = [...acquire(90, 125, 'a-1', '5'), ...acquire(120, 130, 'b-1', '4')]
-    expect(rulesOf(run(overlapping, []))).toEqual([])
+    expect(unrecorded(overlapping)).toEqual([])
+  })
+
+  describe('of a run', () => {
+    const follows = (at: number, who: string, token: string): Entry =>
+      entry(at, 'run', { session: 'session of a-1', request: `request ${who}`, label: who, token })
+    const inRun = () => [granted(100, 'a-1', '1'), follows(100, 'a-2', '2')]
+    const turns = () => [
+      ...acquire(90, 101, 'a-1', '1'),
+      release(110, 'a-1', '1'),
+      ...acquire(90, 111, 'a-2', '2'),
+    ]
+
+    test('each has its turn: nothing is found', () => {
+      const freed = entry(160, 'freed', { token: '1', session: 'session of a-1', label: 'a-1' })
+      expect(rulesOf(run([...turns(), release(150, 'a-2', '2')], [...inRun(), freed]))).toEqual([])
+    })
+
+    test('a turn that the database has not granted, or to another', () => {
+      expect(rulesOf(run(turns(), [granted(100, 'a-1', '1')]))).toEqual(['recorded'])
+      expect(rulesOf(run(turns(), [granted(100, 'a-1', '1'), follows(100, 'a-3', '2')]))).toEqual([
+        'recorded',
+      ])
+    })
+
+    test('it ended while one had its turn', () => {
+      const freed = entry(160, 'freed', { token: '1', session: 'session of a-1', label: 'a-1' })
+      expect(rulesOf(run(turns(), [...inRun(), freed]))).toEqual(['only-mine'])
+    })
+
+    test('one says that it holds after the next was granted', () => {
+      const next = granted(200, 'b-1', '3', { by: 'hand-over' })
+      const late = [...turns(), held(260, 'a-2', '2'), release(270, 'a-2', '2')]
+      expect(rulesOf(run(late, [...inRun(), next]))).toContain('told-first')
+    })
   })
 
   test('a grant past a ticket', () => {

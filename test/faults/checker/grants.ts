@@ -4,14 +4,21 @@ import { byKey, type Entry, grain, type Rule, type Run, type Violation } from '.
 export const endedRightly: Rule = run => {
   const found: Violation[] = []
   const released = releases(run)
-  const told = new Set(run.events.filter(e => e.op === 'acquire' && e.phase === 'ok').map(e => e.id))
+  const told = new Map<string, number>()
+  for (const { op, phase, id, token, t } of run.events) {
+    if (op === 'acquire' && phase === 'ok') told.set(`${id} ${token}`, t)
+  }
   const dead = new Map<string, number>()
   for (const { event, session, seq } of run.journal) if (event === 'died' && session) dead.set(session, seq)
   for (const [key, entries] of byKey(run.journal)) {
-    let holder: Entry | undefined
+    // Of a run, all of it.
+    let holders: Entry[] = []
     for (const entry of entries) {
       const ends = entry.event === 'freed' || entry.event === 'idle' || entry.event === 'granted'
-      if (ends && holder?.token && holder.session && holder.label !== null && told.has(holder.label)) {
+      for (const holder of ends ? holders : []) {
+        if (!holder.token || !holder.session || holder.label === null) continue
+        if ((told.get(`${holder.label} ${holder.token}`) ?? Number.POSITIVE_INFINITY) > entry.at + grain)
+          continue
         const asked = released.get(`${key} ${holder.token}`)
         const died = dead.get(holder.session)
         const rightly =
@@ -21,8 +28,9 @@ export const endedRightly: Rule = run => {
           found.push({ rule: 'only-mine', key, at: entry.at, story })
         }
       }
-      if (entry.event === 'granted' || entry.event === 'renumbered') holder = entry
-      else if (ends || entry.event === 'mended') holder = undefined
+      if (entry.event === 'granted' || entry.event === 'renumbered') holders = [entry]
+      else if (entry.event === 'run') holders.push(entry)
+      else if (ends || entry.event === 'mended') holders = []
     }
   }
   return found

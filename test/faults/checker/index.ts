@@ -1,5 +1,5 @@
 import { abortsClean } from './aborts.ts'
-import { beliefs, toldFirst } from './beliefs.ts'
+import { beliefs, grantsRecorded, toldFirst } from './beliefs.ts'
 import { nobodyForgotten, nothingLeft, nothingUnhandled, refusedInWords } from './end.ts'
 import { deadStaysDead, endedRightly } from './grants.ts'
 import type { Rule, Run, Violation } from './history.ts'
@@ -11,6 +11,7 @@ import { fenceExact, guardExact, writesKept } from './writes.ts'
 
 const rules: readonly Rule[] = [
   beliefs,
+  grantsRecorded,
   toldFirst,
   tokensRise,
   tokensRiseForClients,

@@ -18,7 +18,7 @@ export const plants = [
     says: 'a pin asks whether the key is held, not under which token',
     rules: ['guard', 'writes'],
     faults: [],
-    sql: [patch('pin', /and l\.token = pin\.token/g, '')],
+    sql: [patch('pin', 'and pin.token between l.token and coalesce(l.token_to, l.token)', '')],
   },
   {
     name: 'no-fence',
@@ -185,16 +185,34 @@ export const plants = [
     ],
   },
   {
+    name: 'passed-on-though-known',
+    says: 'a key is passed on inside the process though the token of its handle is known, or a transaction has pinned it',
+    rules: ['guard', 'writes'],
+    faults: [],
+    copies: { guarded: 8 },
+    client: [{ file: 'lock/lock.js', find: 'return !this.#isExposed', replace: 'return true' }],
+  },
+  {
+    name: 'run-ends-with-its-first',
+    says: 'the cancel of who was first in a run takes the key from who has its turn by then',
+    rules: ['only-mine', 'told-first', 'exclusion'],
+    faults: [],
+    copies: { tries: 10 },
+    sql: [
+      patch(
+        'cancel',
+        'if held.session = cancel.session and (held.request = want.request or held.request is null)',
+        'if false',
+      ),
+    ],
+  },
+  {
     name: 'wake-up-lost',
     says: 'a hand-over forgets who else is in line, and nobody mends that',
     rules: ['in-line', 'forgotten', 'leftovers'],
     faults: [],
     sql: [
-      patch(
-        'hand_over',
-        'contended = exists (select from waiters w where w.key = hand_over.key)',
-        'contended = false',
-      ),
+      patch('hand_over', 'contended = behind.key is not null', 'contended = false'),
       patch('mend_lines', /insert into locks.*?on conflict do nothing;/s, 'perform from waiters limit 0;'),
       patch('look', "case when w.ticket is null then 'again' else 'queued' end", "'queued'"),
     ],

@@ -60,6 +60,14 @@ begin
 end $$;
 create trigger audit after insert or delete on fencepost.waiters for each row execute function audit.on_waiters();
 
+-- A grant in advance: its turn comes within its process.
+create function audit.on_turns() returns trigger language plpgsql security definer set search_path = pg_catalog as $$
+begin
+  perform audit.note('run', new.key, new.session, new.request, new.token, new.label, null);
+  return null;
+end $$;
+create trigger audit_turns after update of token on fencepost.waiters for each row execute function audit.on_turns();
+
 create function audit.on_sessions() returns trigger language plpgsql security definer set search_path = pg_catalog as $$
 begin
   if tg_op = 'INSERT' then
