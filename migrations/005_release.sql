@@ -94,6 +94,35 @@ begin
   end loop;
 end $$;
 
+-- Says for runs whose turn it is, under tokens[i] of keys[i]: from then on that is who holds by what people see, and who had a
+-- turn before is in line no more. Nothing else comes of it, so a process says it of turns that last.
+create function turn(session uuid, keys text[], tokens bigint[], seen witness default null) returns void
+  language plpgsql security definer set search_path from current
+  set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+#variable_conflict use_column
+declare
+  locked text[];
+  pair   record;
+  held   locks;
+  own    waiters;
+begin
+  perform enter(turn.seen);
+  locked := lock_rows(turn.keys);
+  for pair in
+    select u.key, u.token from unnest(turn.keys, turn.tokens) u(key, token) where u.key = any (locked) order by u.key
+  loop
+    select * into held from locks l
+      where l.key = pair.key and l.session = turn.session and not l.released and pair.token > l.token and pair.token <= l.token_to;
+    continue when not found;
+    delete from waiters w where w.key = pair.key and w.session = turn.session and w.token = pair.token returning w.* into own;
+    continue when not found;
+    delete from waiters w where w.key = pair.key and w.session = turn.session and w.token > held.token and w.token < pair.token;
+    update locks l set request = own.request, label = own.label, metadata = own.metadata, granted_at = clock_timestamp()
+      where l.key = pair.key;
+  end loop;
+  perform durable();
+end $$;
+
 -- Gives up the requests requests[i] for keys[i], in line or granted meanwhile. It locks the rows first, deletes the
 -- tickets, and looks for grants in a statement begun afterwards: a hand-over either finds no ticket or is found.
 -- A call of the same session that is still in flight is not seen: raise the generation first where one was lost.
@@ -157,5 +186,6 @@ update cluster set version = 5;
 select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true);
 select refuse_while_in_use();
 drop function cancel(uuid, text[], uuid[], boolean, witness);
+drop function turn(uuid, text[], bigint[], witness);
 drop function release(uuid, text[], bigint[], boolean, witness);
 update cluster set version = 4;

@@ -48,6 +48,8 @@ begin
         from heartbeat(session, seen) r)
     when 'raise_generation' then jsonb_build_array(jsonb_build_array(
       raise_generation(session, (a->>'generation')::bigint, seen)))
+    when 'turn' then jsonb_build_array(jsonb_build_array(
+      turn(session, keys, array(select e::bigint from jsonb_array_elements_text(a->'tokens') e), seen)::text))
     when 'clock_stepped' then jsonb_build_array(jsonb_build_array(clock_stepped(seen)))
     when 'settle' then (
       select jsonb_agg(jsonb_build_array(r.key, r.token::text, r.requests::text, r.forced)) from settle(session, seen) r)
@@ -80,6 +82,39 @@ do $do$ begin
     end $body$, current_schema()));
 end $do$;
 
+-- Releases keys that are waited for, and wakes who has them next, in one round trip and two transactions: a NOTIFY in the
+-- first would hold a lock of the whole cluster until its flush. `own` is the caller's channel, which hears it in the answer.
+-- Answers what `release` does, but for what was simply released. On a connection at read committed only; see `invoke`.
+do $do$ begin
+  execute format($sql$
+    create procedure %1$I.release_and_notify(session uuid, keys text[], tokens bigint[], seen %1$I.witness, own text,
+                                             inout answers jsonb default null) language plpgsql as %2$L
+  $sql$, current_schema(), format($body$
+    declare
+      woken record;
+    begin
+      answers := (
+        select jsonb_agg(jsonb_build_array(r.request, r.outcome, r.token::text, r.key,
+                                           case when r.channel = own then r.channel end, r.expires_in,
+                                           case when r.channel <> own then r.channel end))
+          from %1$I.release(session, keys, tokens, false, seen) r where r.outcome <> 'released');
+      if exists (select from jsonb_array_elements(answers) a where a->>6 is not null) then
+        commit;
+        perform set_config('synchronous_commit', 'off', true);
+        for woken in
+          select a->>6 as channel, json_agg(a->3)::text as payload
+            from jsonb_array_elements(answers) a where a->>6 is not null group by 1
+        loop
+          begin
+            perform pg_notify(woken.channel, case when octet_length(woken.payload) <= 7500 then woken.payload else '' end);
+          exception when others then
+            null;   -- a hint and no more: who waits looks within the poll interval
+          end;
+        end loop;
+      end if;
+    end $body$, current_schema()));
+end $do$;
+
 -- Takes from everybody what CREATE FUNCTION gives to everybody. Each migration that adds a function calls it.
 create function close_to_public() returns void language plpgsql set search_path from current as $$
 begin
@@ -104,7 +139,7 @@ end $$;
 create function grant_application(role name) returns void language plpgsql set search_path from current as $$
 begin
   perform grant_routines(role, array['open_session', 'heartbeat', 'raise_generation', 'clock_stepped', 'acquire',
-    'release', 'cancel', 'tick', 'settle', 'close_session', 'dispatch', 'invoke', 'pin', 'pin_again', 'assert_held', 'fence',
+    'release', 'turn', 'cancel', 'tick', 'settle', 'close_session', 'dispatch', 'invoke', 'release_and_notify', 'pin', 'pin_again', 'assert_held', 'fence',
     'transaction_status', 'schema_version', 'present', 'presented_setting', 'fence_table', 'unfence_table', 'fenced',
     'advisory_lock_within', 'query', 'incarnation']);
 end $$;
@@ -135,6 +170,7 @@ drop function grant_operator(name);
 drop function grant_application(name);
 drop function grant_routines(name, text[]);
 drop function close_to_public();
+drop procedure release_and_notify(uuid, text[], bigint[], witness, text, jsonb);
 drop procedure invoke(text, jsonb, jsonb);
 drop function dispatch(text, jsonb);
 drop function configure(interval, text);

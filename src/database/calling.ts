@@ -29,7 +29,7 @@ export class Calling {
     let throughInvoke = false
     const rows = await wire.query(direct => {
       throughInvoke = !direct
-      return direct ? this.#direct(name, given, shape) : this.#invoke(name, given)
+      return direct ? this.#direct(name, given, shape) : this.#invoke(shape.otherwise ?? name, given)
     }, timeout)
     if (!throughInvoke) return shape.read(rows)
     return (JSON.parse(rows[0]?.[0] ?? 'null') as Row[] | null) ?? []

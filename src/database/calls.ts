@@ -1,7 +1,7 @@
 import { type Argument, listOf, metadataOf, seenBy, textsOf } from './arguments.ts'
 import { Calling, listed, text, truth } from './calling.ts'
 import type { Wire } from './lane.ts'
-import { butReleased, packed, plain } from './shapes.ts'
+import { butReleased, notifying, packed, plain } from './shapes.ts'
 
 /** What a client has seen: it comes with every call (SQL type `witness`). */
 export interface Witness {
@@ -202,6 +202,60 @@ export class Calls {
       ],
       butReleased,
     )
+  }
+
+  /**
+   * The same of keys that are waited for: the server wakes who has them next. Of those the answer names the channel only if it
+   * is our own.
+   */
+  async releaseAndNotify(
+    wire: Wire,
+    timeout: number,
+    session: string,
+    grants: readonly { key: string; token: string }[],
+    seen: Witness,
+    channel: string,
+  ): Promise<Answer[]> {
+    return await this.#answers(
+      wire,
+      timeout,
+      'release_and_notify',
+      [
+        ['session', session],
+        textsOf(
+          'keys',
+          grants.map(grant => grant.key),
+        ),
+        listOf(
+          'tokens',
+          grants.map(grant => grant.token),
+        ),
+        seenBy(seen),
+        ['own', channel],
+      ],
+      notifying,
+    )
+  }
+
+  async turn(
+    wire: Wire,
+    timeout: number,
+    session: string,
+    turns: readonly { key: string; token: string }[],
+    seen: Witness,
+  ): Promise<void> {
+    await this.#calling.call(wire, timeout, 'turn', [
+      ['session', session],
+      textsOf(
+        'keys',
+        turns.map(turn => turn.key),
+      ),
+      listOf(
+        'tokens',
+        turns.map(turn => turn.token),
+      ),
+      seenBy(seen),
+    ])
   }
 
   async cancel(

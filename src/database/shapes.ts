@@ -4,6 +4,8 @@ import type { Row } from './connection.ts'
 export interface Shape {
   /** Part of the prepared statement's name. */
   readonly name: string
+  /** What `invoke` is asked for instead. */
+  readonly otherwise?: string
   /** The statement, of a call such as `f($1)`. */
   text(call: string): string
   /** The rows of the function's own, as far as they travelled. */
@@ -21,6 +23,14 @@ export const butReleased: Shape = {
   name: '_rest',
   text: call => `select * from ${call} where outcome <> 'released'`,
   read: rows => rows,
+}
+
+/** Of a procedure that notifies by itself: its seventh column is whom. */
+export const notifying: Shape = {
+  name: '',
+  otherwise: 'release',
+  text: call => `call ${call}`,
+  read: ([row]) => JSON.parse(row?.[0] ?? '[]') ?? [],
 }
 
 /**

@@ -269,7 +269,10 @@ export class Asker {
    * but one that was given up while `asked` was in flight is cancelled now, also when its caller has gone already.
    */
   #deliver(answer: Answer, session: Session, asked: Asked | undefined): void {
-    if (answer.outcome === 'handed') return this.#counter.returner.hint(answer.channel, answer.key)
+    if (answer.outcome === 'handed') {
+      if (answer.key !== null) this.#desk.contend(answer.key)
+      return this.#counter.returner.hint(answer.channel, answer.key)
+    }
     const request = this.#find(answer, asked)
     if (!request) return
     request.failingSince = undefined

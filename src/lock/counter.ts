@@ -8,8 +8,9 @@ export class Counter {
   readonly asker: Asker
   readonly returner: Returner
 
-  constructor(desk: Desk, askWire: Wire, returnWire: Wire) {
+  /** @param areWaitedFor whether somebody waits for most of what is given back here */
+  constructor(desk: Desk, askWire: Wire, returnWire: Wire, areWaitedFor: boolean) {
     this.asker = new Asker(desk, this, askWire)
-    this.returner = new Returner(desk, this, returnWire)
+    this.returner = new Returner(desk, this, returnWire, areWaitedFor)
   }
 }

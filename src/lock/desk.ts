@@ -51,8 +51,8 @@ export class Desk implements LockHost {
 
   constructor(options: DeskOptions) {
     this.options = options
-    this.#common = new Counter(this, options.askWire, options.returnWire)
-    this.#busy = new Counter(this, options.contendedWire, options.contendedWire)
+    this.#common = new Counter(this, options.askWire, options.returnWire, false)
+    this.#busy = new Counter(this, options.contendedWire, options.contendedWire, true)
   }
 
   ask(request: Request): void {
@@ -144,7 +144,24 @@ export class Desk implements LockHost {
     const next = trust === 'held' || trust === 'degraded' ? run.next() : undefined
     if (!next) return false
     this.grant(next.request, next.token, session, run)
+    if (!run.isWatched) this.#watch(run, next.request.key, session)
     return true
+  }
+
+  /** A turn that lasts is told to the database, for people who look there. */
+  #watch(run: Run, key: string, session: Session): void {
+    run.isWatched = true
+    const look = () => {
+      const holding = session.held.get(run.grant)
+      run.isWatched = holding !== undefined
+      if (!holding) return
+      if (holding.ownToken !== run.told) {
+        run.told = holding.ownToken
+        this.#counterOf(key).returner.turn(session, key, holding.ownToken)
+      }
+      setTimeout(look, this.options.poll).unref()
+    }
+    setTimeout(look, this.options.poll).unref()
   }
 
   grant(request: Request, token: string, session: Session, run?: Run): void {

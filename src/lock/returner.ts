@@ -38,6 +38,8 @@ interface Grant {
 interface Debts {
   readonly grants: Grant[]
   readonly requests: Set<Request>
+  /** Whose turn it is in runs, by key. */
+  readonly turns: Map<string, string>
   closes: boolean
   settles: boolean
 }
@@ -46,6 +48,7 @@ export class Returner {
   readonly #desk: Desk
   readonly #counter: Counter
   readonly #wire: Wire
+  readonly #notifies: boolean
   readonly #worker = new Worker(isRestLeft => this.#step(isRestLeft))
   readonly #backoff = new Backoff(25, 1_000)
   readonly #debts = new Map<Session, Debts>()
@@ -57,10 +60,12 @@ export class Returner {
   #waiting = 0
   #patience: NodeJS.Timeout | undefined
 
-  constructor(desk: Desk, counter: Counter, wire: Wire) {
+  /** @param notifies whether who is next is woken in the call that releases */
+  constructor(desk: Desk, counter: Counter, wire: Wire, notifies: boolean) {
     this.#desk = desk
     this.#counter = counter
     this.#wire = wire
+    this.#notifies = notifies
   }
 
   /**
@@ -96,6 +101,12 @@ export class Returner {
     this.#worker.wake()
   }
 
+  /** Says whose turn it is in a run. */
+  turn(session: Session, key: string, token: string): void {
+    this.#debtsOf(session).turns.set(key, token)
+    this.#worker.wake()
+  }
+
   settle(session: Session): void {
     this.#debtsOf(session).settles = true
     this.#worker.wake()
@@ -118,7 +129,7 @@ export class Returner {
   #debtsOf(session: Session): Debts {
     let debts = this.#debts.get(session)
     if (debts) return debts
-    debts = { grants: [], requests: new Set(), closes: false, settles: false }
+    debts = { grants: [], requests: new Set(), turns: new Map(), closes: false, settles: false }
     this.#debts.set(session, debts)
     return debts
   }
@@ -148,8 +159,9 @@ export class Returner {
       await this.#backoff.wait()
     }
     if (session.isOver && !debts.closes) this.#forget(session, debts)
-    const { grants, requests, closes, settles } = debts
-    if (grants.length === 0 && requests.size === 0 && !closes && !settles) this.#debts.delete(session)
+    const { grants, requests, turns, closes, settles } = debts
+    const isPaid = grants.length === 0 && requests.size === 0 && turns.size === 0 && !closes && !settles
+    if (isPaid) this.#debts.delete(session)
     return rest
   }
 
@@ -168,7 +180,7 @@ export class Returner {
     } else if (debts.grants.length > 0) {
       const grants = debts.grants.slice(0, this.#shareOf(debts.grants.length))
       metrics.batches.release.record(grants.length)
-      const answers = await calls.release(wire, callTimeout, session.id, grants, knowledge.witness())
+      const answers = await this.#release(session, grants)
       debts.grants.splice(0, grants.length)
       const again = new Set(answers.filter(({ outcome }) => outcome === 'again').map(({ token }) => token))
       debts.grants.push(...grants.filter(grant => again.has(grant.token)))
@@ -189,11 +201,26 @@ export class Returner {
       }
       this.#deliver(answers, session)
       this.#note(answers, session)
+    } else if (debts.turns.size > 0) {
+      const turns = [...debts.turns].map(([key, token]) => ({ key, token }))
+      debts.turns.clear()
+      await calls.turn(wire, callTimeout, session.id, turns, knowledge.witness())
     } else if (debts.settles) {
       debts.settles = false
       await this.#settle(session)
     }
     return undefined
+  }
+
+  async #release(session: Session, grants: readonly Grant[]): Promise<Answer[]> {
+    const { calls, callTimeout, knowledge, channel, metrics } = this.#desk.options
+    const args = [this.#wire, callTimeout, session.id, grants, knowledge.witness()] as const
+    if (!this.#notifies) return await calls.release(...args)
+    const answers = await calls.releaseAndNotify(...args, channel)
+    metrics.sent += answers.filter(
+      ({ outcome, channel: told }) => outcome === 'handed' && told === null,
+    ).length
+    return answers
   }
 
   /**
@@ -236,6 +263,7 @@ export class Returner {
     for (const grant of debts.grants.splice(0)) this.#done(session, grant)
     for (const request of debts.requests) request.fail(request.givenUp)
     debts.requests.clear()
+    debts.turns.clear()
     debts.settles = false
   }
 

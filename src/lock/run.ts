@@ -15,11 +15,15 @@ interface Follower {
 export class Run {
   /** The token of the grant. */
   readonly grant: string
+  /** Of whose turn the database was told last. */
+  told: string
+  isWatched = false
   readonly #since: number = performance.now()
   readonly #followers: Follower[] = []
 
   constructor(grant: string) {
     this.grant = grant
+    this.told = grant
   }
 
   /** Whether it was learned of less than so many milliseconds ago: meanwhile everybody else sees only its first. */

@@ -219,6 +219,26 @@ test('taken by hand while the grant is on its way: nobody of it believes in it',
   expect(lock.token).toBe(await tokenOfRow())
 })
 
+test('a turn that lasts is what people see', async () => {
+  const fp = clients.direct({ poll: '100ms' })
+  const before = await clients.direct().acquire(key)
+  const asked: Watched<Lock>[] = []
+  for (const label of ['first', 'second', 'third']) {
+    asked.push(watched(fp.acquire(key, { label })))
+    await inLine(asked.length)
+  }
+  await before.release()
+  const first = await (asked[0] as Watched<Lock>).promise
+  await until(() => first.run !== undefined)
+  await first.release()
+  await (asked[1] as Watched<Lock>).promise
+  const seen = async () => {
+    const { held, pending } = await fp.query({ key })
+    return [held.map(({ label }) => label), pending.map(({ label }) => label)]
+  }
+  await until(async () => JSON.stringify(await seen()) === JSON.stringify([['second'], ['third']]))
+})
+
 test('its session is over: the one is lost, and the others have lost their place', async () => {
   const fp = clients.direct({ poll: '60s' })
   const [first, second] = await run(fp, 2)

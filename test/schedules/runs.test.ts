@@ -224,6 +224,30 @@ test('a request of it that is sent again is in line once, and is told of all of 
   expect(await stage.line(key)).toEqual([one.session, other.session])
 })
 
+test('a turn that is told is what people see; the grant and its range stay', async () => {
+  const { requests, token } = await handedOver(one, one, one, other)
+  await one.sql('select $schema.turn($1, $2, $3)', [one.session, [key], [String(token + 1n)]])
+  expect(await stage.lock(key)).toMatchObject({ session: one.session, token, contended: true })
+  const [row] = await stage.sql('select request, token_to from $schema.locks where key = $1', [key])
+  expect(row).toEqual({ request: requests[1], token_to: String(token + 2n) })
+  expect(await stage.line(key)).toEqual([one.session, other.session])
+  // Again, of one that had its turn, of another's, and of one that there is not: nothing.
+  for (const [actor, which] of [
+    [one, 1n],
+    [one, 0n],
+    [other, 2n],
+    [one, 3n],
+  ] as const)
+    await actor.sql('select $schema.turn($1, $2, $3)', [actor.session, [key], [String(token + which)]])
+  expect(await stage.line(key)).toEqual([one.session, other.session])
+  // A late cancel of who was first takes nothing away.
+  expect(await one.cancel(key, requests[0] as string)).toMatchObject([{ outcome: 'absent' }])
+  expect(await one.release(key, token + 1n)).toMatchObject([
+    { outcome: 'released' },
+    { outcome: 'granted', request: requests[2] },
+  ])
+})
+
 test('two of its tokens in one release: it is given up to the later', async () => {
   const { token } = await handedOver(one, one, other)
   const answers = await one.releaseAll([key, key], [token, token + 1n])

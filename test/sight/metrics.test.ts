@@ -46,6 +46,7 @@ describe('metrics', () => {
       losses: { expired: 0, unreachable: 0, forced: 0, shutdown: 0 },
       batches: { acquire: empty, tick: empty, release: empty, cancel: empty },
       notifications: { sent: 0, received: 0 },
+      passed: 0,
       polls: 0,
       held: 0,
       pending: 0,

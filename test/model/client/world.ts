@@ -11,6 +11,8 @@ import { Caller } from './caller.ts'
 interface Line {
   readonly holder: string | undefined
   readonly token: string | undefined
+  /** The last token of its run. */
+  readonly last: string | undefined
   readonly waiting: readonly string[]
 }
 
@@ -149,11 +151,14 @@ export class World {
     expect(this.#wrong).toEqual([])
     const inDatabase = await this.#linesInDatabase()
     for (const key of keys) {
-      const { holder, token, waiting } = inDatabase.get(key) as Line
+      const { holder, token, last, waiting } = inDatabase.get(key) as Line
       const order = holder === undefined ? [] : [holder, ...waiting]
       const line = order.map(label => this.#callers.find(caller => caller.label === label) as Caller)
       const first = line[0]?.lock
-      if (holder !== undefined) expect(first?.token.toString()).toBe(token)
+      if (holder !== undefined) {
+        expect(first?.token).toBeGreaterThanOrEqual(BigInt(token ?? 0))
+        expect(first?.token).toBeLessThanOrEqual(BigInt(last ?? 0))
+      }
       // Who was there before, and is there still, comes before whoever came in this step, in the same order.
       const old = (before.get(key) ?? []).filter(caller => line.includes(caller))
       expect(line.slice(0, old.length).map(caller => caller.label)).toEqual(old.map(caller => caller.label))
@@ -184,16 +189,25 @@ export class World {
   }
 
   async #linesInDatabase(): Promise<Map<string, Line>> {
-    const rows = await this.#db.query<{ key: string; label: string; token: string | null }>(
-      `select key, label, token, 0 as place from ${this.#sql}.held where not released
-        union all select key, label, null, place from ${this.#sql}.pending order by key, place`,
+    const rows = await this.#db.query<{
+      key: string
+      label: string
+      token: string | null
+      last: string | null
+    }>(
+      `select key, label, token, coalesce(token_to, token) as last, 0 as place from ${this.#sql}.locks
+        where session is not null and not released
+        union all select key, label, null, null, place from ${this.#sql}.pending order by key, place`,
     )
     return new Map(
       keys.map(key => {
         const theirs = rows.filter(row => row.key === key)
         const held = theirs.find(row => row.token !== null)
         const waiting = theirs.filter(row => row.token === null).map(row => row.label)
-        return [key, { holder: held?.label, token: held?.token ?? undefined, waiting }]
+        return [
+          key,
+          { holder: held?.label, token: held?.token ?? undefined, last: held?.last ?? undefined, waiting },
+        ]
       }),
     )
   }

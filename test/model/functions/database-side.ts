@@ -82,6 +82,10 @@ export class DatabaseSide {
     ])
   }
 
+  async turn(session: string, key: string, token: string): Promise<void> {
+    await this.#query('select SCHEMA.turn($1, $2, $3)', [session, [key], [token]])
+  }
+
   cancel(session: string, wants: readonly { key: string; request: string }[]): Promise<Row[]> {
     return this.#answers('cancel($1, $2, $3)', [
       session,

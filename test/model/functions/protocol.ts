@@ -139,6 +139,15 @@ export class Protocol {
     ]
   }
 
+  turn(id: string, { key, place }: Pair): void {
+    const held = this.grants.get(key)
+    const own = this.#followers(key).find(({ inRun }) => inRun?.place === place)
+    if (!held || held.session !== id || held.released || !own) return
+    const had = this.#followers(key).filter(({ inRun }) => inRun && inRun.place <= Number(place))
+    this.#lineWithout(key, ticket => had.includes(ticket))
+    held.request = own.request
+  }
+
   cancel(id: string, wants: readonly { key: string; request: string }[]): Said[] {
     return byKey(wants).flatMap(({ key, request }) => {
       const line = this.#line(key)

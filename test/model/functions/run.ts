@@ -133,6 +133,13 @@ export class Run {
         const said = model.force(grant.key, this.#stands(grant), command.now)
         return await this.#compare(await database.force(grant.key, grant.token, command.now), said)
       }
+      case 'turn': {
+        const [grant] = pick(this.#grants(), [command.grant])
+        if (!grant) return
+        model.turn(grant.session, this.#placed(grant))
+        await database.turn(grant.session, grant.key, grant.token)
+        return await this.#compare([], [])
+      }
       case 'due':
         await database.due(keys[command.key] as string)
         model.due(keys[command.key] as string)
