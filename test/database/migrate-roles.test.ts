@@ -77,11 +77,12 @@ const published = [
     'query',
     'raise_generation',
     'release',
+    'release_and_notify',
     'schema_version',
     'settle',
     'tick',
   ],
-  ...['transaction_status', 'unfence_table'],
+  ...['transaction_status', 'turn', 'unfence_table'],
 ]
 
 test('a role without a grant may do nothing at all', async () => {

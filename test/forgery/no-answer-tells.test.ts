@@ -69,7 +69,7 @@ describe.each(['application', 'operator'] as const)('the %s role', kind => {
       await snoop.query(inSchema(db, `select * from $schema.open_session($1, '60s')`), [session])
     }
     for (const [session, keys] of [
-      [mine, ['mine', 'mine too', 'dispatched']],
+      [mine, ['mine', 'mine too', 'dispatched', 'notified']],
       [closing, ['closing']],
     ] as const) {
       await snoop.query(inSchema(db, 'select * from $schema.acquire($1, 1, $2, $3)'), [
@@ -83,6 +83,7 @@ describe.each(['application', 'operator'] as const)('the %s role', kind => {
       one.acquire('mine'),
       two.acquire('mine too'),
       two.acquire('dispatched'),
+      two.acquire('notified'),
     ]
     waits.push(one.acquire('closing'), two.acquire('one'))
     for (const wait of waits) wait.catch(() => {})
@@ -125,7 +126,12 @@ describe.each(['application', 'operator'] as const)('the %s role', kind => {
     const keys = ['one', 'two', 'forced', 'mine', 'mine too', 'free']
     const requests = keys.map(() => randomUUID())
     const tokens = await Promise.all(keys.map(async key => (await token(key)) ?? '7'))
-    const held = { one: await token('one'), mine: await token('mine'), dispatched: await token('dispatched') }
+    const held = {
+      one: await token('one'),
+      mine: await token('mine'),
+      dispatched: await token('dispatched'),
+      notified: await token('notified'),
+    }
     const json = (args: object) =>
       JSON.stringify({ session: mine, keys, requests, tokens, generation: 1, ...args })
     const dispatched: [string, string][] = [
@@ -141,6 +147,7 @@ describe.each(['application', 'operator'] as const)('the %s role', kind => {
       ['settle', json({})],
       ['settle', json({ session: null })],
       ['tick', json({})],
+      ['turn', json({})],
       ['close_session', json({ session: randomUUID() })],
     ]
     const forced: [string, string][] = [
@@ -179,6 +186,17 @@ describe.each(['application', 'operator'] as const)('the %s role', kind => {
         [`select $schema.unfence_table('$schema.locks')`],
       ],
       fenced: [['select $schema.fenced()']],
+      turn: [['select $schema.turn($1, $2, $3)', mine, keys, tokens]],
+      release_and_notify: [
+        ['call $schema.release_and_notify($1, $2, $3, null, null)', mine, keys, keys.map(() => '7')],
+        [
+          'call $schema.release_and_notify($1, $2, $3, null, $4)',
+          mine,
+          ['notified'],
+          [held.notified],
+          'mine',
+        ],
+      ],
       heartbeat: [
         ['select * from $schema.heartbeat($1)', mine],
         ['select * from $schema.heartbeat($1)', randomUUID()],
