@@ -63,18 +63,26 @@ test('while a call for a hot key waits, a cold one is taken and given back', asy
 test('its requests are in line in the order in which they came, also where that began on another connection', async () => {
   const fp = clients.direct()
   await clients.ready(fp)
-  const other = await clients.direct().acquire(key)
-  const asked = []
-  // One at a time, and no answer waited for: some before the key is known to be contended, some in between, some after.
-  for (let i = 0; i < 40; i += 1) {
-    asked.push(fp.acquire(key, { label: String(i) }))
-    await new Promise(setImmediate)
-  }
-  await until(async () => (await stage.line(key)).length === 40)
-  const { pending } = await fp.query({ key })
-  expect(pending.map(({ label }) => Number(label))).toEqual(Array.from({ length: 40 }, (_, i) => i))
-  await other.release()
-  for (const each of asked) await (await each).release()
+  const { other, waiting } = await inLine(fp)
+  const fresh = stage.key('fresh')
+  const holder = await clients.direct().acquire(fresh)
+  await hook(stage, 'acquire', { before: `if acquire.labels[1] = 'second' then ${stopAtGate} end if;` })
+  const open = await shutGate(stage)
+  // The second is sent when the first has been answered, and before that answer is taken in.
+  const asked = [fp.acquire(fresh, { label: 'first' })]
+  await new Promise(setImmediate)
+  asked.push(fp.acquire(fresh, { label: 'second' }))
+  await until(async () => (await atGate(stage)) === 1)
+  asked.push(fp.acquire(fresh, { label: 'third' }))
+  // Whatever was to be sent for contended keys has been sent.
+  expect(await fp.tryAcquire(key)).toBeNull()
+  expect(await stage.line(fresh)).toHaveLength(1)
+  await open()
+  await until(async () => (await stage.line(fresh)).length === 3)
+  const { pending } = await fp.query({ key: fresh })
+  expect(pending.map(({ label }) => label)).toEqual(['first', 'second', 'third'])
+  await Promise.all([holder.release(), other.release()])
+  for (const each of [...asked, waiting.promise]) await (await each).release()
 })
 
 test('refused under a generation that was raised for a call lost on another connection: its session is not over', async () => {
