@@ -90,7 +90,7 @@ test('refused under a generation that was raised for a call lost on another conn
   await clients.ready(fp)
   const held = await fp.acquire(stage.key('held'))
   const { other, waiting } = await inLine(fp)
-  const takeAway = await hook(stage, 'acquire', {
+  await hook(stage, 'acquire', {
     before: `if acquire.generation = 1 then ${stopAtGate} end if;`,
   })
   const open = await shutGate(stage)
@@ -104,7 +104,6 @@ test('refused under a generation that was raised for a call lost on another conn
   // The cold one is asked for again, under the next generation.
   const lock = await cold.promise
   await open()
-  await takeAway()
   await until(async () => (await stage.line(key)).length === 2)
   expect([held.state, lock.state, waiting.state, hot.state]).toEqual(['held', 'held', 'open', 'open'])
   await other.release()
