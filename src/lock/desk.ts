@@ -167,7 +167,7 @@ export class Desk implements LockHost {
   grant(request: Request, token: string, session: Session, run?: Run): void {
     const lock = new Lock(request.details, token, session, this, this.options.metrics.answeredAt)
     lock.run = run
-    if (request.stage === 'queued') this.#contended.add(request.key)
+    if (request.stage === 'queued') this.contend(request.key)
     session.held.set(run?.grant ?? token, lock)
     request.resolve(lock)
   }
