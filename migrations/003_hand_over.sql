@@ -32,7 +32,7 @@ create table locks (
 create index locks_ending on locks (session) where released or forced_until is not null;
 
 -- The lines. A ticket exists => its key has a row in `locks` that is contended.
--- Deleted by the hand-over that grants it, by cancel, and by whoever buries its session.
+-- Deleted by the hand-over that grants it, by the release of its run, by cancel, and by whoever buries its session.
 create table waiters (
   ticket      bigint generated always as identity primary key,
   key         text collate "C" not null,
@@ -167,26 +167,28 @@ begin
 end $$;
 
 -- What a hand-over has to say: to others that their channel is to be notified, to one's own who has it and who follows.
-create function tell(moved answer) returns setof answer language plpgsql as $$
+create function tell(moved answer, caller uuid) returns setof answer language plpgsql as $$
 #variable_conflict use_column
 begin
   if (tell.moved).outcome = 'handed' then
     return next tell.moved;
   elsif (tell.moved).outcome = 'granted' then
-    return query select * from members((tell.moved).key);
+    return query select * from members((tell.moved).key, tell.caller);
   end if;
 end $$;
 
--- A grant, and who follows in its run.
-create function members(key text) returns setof answer language plpgsql set enable_seqscan = off as $$
+-- A grant of a session, and who follows in its run.
+create function members(key text, session uuid) returns setof answer language plpgsql set enable_seqscan = off as $$
 #variable_conflict use_column
 begin
   return query
-    select l.request, 'granted', l.token, l.key, null::text, null::double precision from locks l where l.key = members.key
+    select l.request, 'granted', l.token, l.key, null::text, null::double precision from locks l
+     where l.key = members.key and l.session = members.session
     union all
     select w.request, 'follows', w.token, w.key, null::text, null::double precision
       from locks l join waiters w on w.key = l.key
-     where l.key = members.key and l.token_to is not null and w.session = l.session and w.token > l.token
+     where l.key = members.key and l.session = members.session and l.token_to is not null
+       and w.session = l.session and w.token > l.token
      order by 3;
 end $$;
 
@@ -221,8 +223,8 @@ select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', t
 select refuse_while_in_use();
 drop function lock_rows(text[]);
 drop function take(text, uuid);
-drop function members(text);
-drop function tell(answer);
+drop function tell(answer, uuid);
+drop function members(text, uuid);
 drop function begin_run(text, uuid, bigint);
 drop function hand_over(text, uuid);
 drop function expires_in(uuid, timestamptz);

@@ -124,7 +124,7 @@ begin
       told := held.request;
       update locks l set granted_at = l.granted_at where l.key = want.key;
       perform durable();
-      return query select * from members(want.key);
+      return query select * from members(want.key, enqueue.session);
     end if;
     if want.any_waits then
       update locks l set contended = true where l.key = want.key and not l.contended;
@@ -137,7 +137,7 @@ begin
     end if;
     if told is null and (held.released or held.forced_until <= enqueue.judged or not is_alive(held.session, enqueue.judged)) then
       moved := take(want.key, enqueue.session);
-      return query select * from tell(moved);
+      return query select * from tell(moved, enqueue.session);
       if moved.outcome = 'free' then
         return query select r, 'again', null::bigint, want.key, null::text, null::double precision from unnest(want.requests) r;
         continue;

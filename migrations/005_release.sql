@@ -90,7 +90,7 @@ begin
     end if;
     moved := take(pair.key, release.session);
     return next row(null, case moved.outcome when 'pinned' then 'pinned' else 'released' end, pair.token, pair.key, null, null)::answer;
-    return query select * from tell(moved);
+    return query select * from tell(moved, release.session);
   end loop;
 end $$;
 
@@ -176,7 +176,7 @@ begin
       moved := take(want.key, cancel.session);
     end if;
     return next result;
-    return query select * from tell(moved);
+    return query select * from tell(moved, cancel.session);
   end loop;
 end $$;
 

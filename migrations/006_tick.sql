@@ -105,7 +105,7 @@ begin
     select m.* from (select l.key from locks l
                       where l.key = any (look.keys) and l.session = look.session and l.token_to is not null and not l.released
                         and (not writes or l.key = any (ours))) r
-      cross join lateral members(r.key) m;
+      cross join lateral members(r.key, look.session) m;
 end $$;
 
 -- A ticket without a row, which no release would ever find.
@@ -166,24 +166,27 @@ begin
 end $$;
 
 -- All that a session holds, and what an operator took of it (`forced`), for a client whose own account differs from the
--- heartbeat's. `requests` are whose grant it is, all of a run.
+-- heartbeat's. `requests` are whose grant it is, all of a run, with the token of each; `last` is the last of the run.
 create function settle(session uuid, seen witness default null)
-  returns table (key text, token bigint, requests uuid[], forced boolean)
+  returns table (key text, token bigint, requests uuid[], tokens bigint[], last bigint, forced boolean)
   language plpgsql security definer set search_path from current as $$
 #variable_conflict use_column
 begin
   perform enter(settle.seen);
   return query
-    select l.key, l.token,
-           array_remove(array[l.request], null) || array(
-             select w.request from waiters w
-              where w.key = l.key and w.session = l.session and w.token > l.token and l.token_to is not null order by w.ticket),
-           l.forced_until is not null
+    select l.key, l.token, array[l.request], array[l.token], l.token, l.forced_until is not null
       from locks l
-     where l.session = settle.session and not l.released
+     where l.session = settle.session and not l.released and l.token_to is null
+    union all
+    select l.key, l.token, m.requests, m.tokens, l.token_to, l.forced_until is not null
+      from locks l
+      cross join lateral (
+        select array_agg(m.request order by m.token) as requests, array_agg(m.token order by m.token) as tokens
+          from members(l.key, l.session) m where m.request is not null) m
+     where l.session = settle.session and not l.released and l.token_to is not null
     union all
     select * from (
-      select e.key, e.token, null::uuid[], true from events e
+      select e.key, e.token, null::uuid[], null::bigint[], e.token, true from events e
        where e.session = settle.session and e.what = 'forced'
          and not exists (select from locks l where l.session = e.session and l.token = e.token and not l.released)
        order by e.id desc limit 1000) f;

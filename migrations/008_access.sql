@@ -52,7 +52,7 @@ begin
       turn(session, keys, array(select e::bigint from jsonb_array_elements_text(a->'tokens') e), seen)::text))
     when 'clock_stepped' then jsonb_build_array(jsonb_build_array(clock_stepped(seen)))
     when 'settle' then (
-      select jsonb_agg(jsonb_build_array(r.key, r.token::text, r.requests::text, r.forced)) from settle(session, seen) r)
+      select jsonb_agg(jsonb_build_array(r.key, r.token::text, r.requests::text, r.tokens::text, r.last::text, r.forced)) from settle(session, seen) r)
     else (
       select jsonb_agg(jsonb_build_array(r.request, r.outcome, r.token::text, r.key, r.channel, r.expires_in)) from (
         select r.* from acquire(session, (a->>'generation')::bigint, keys, requests,
@@ -95,8 +95,8 @@ do $do$ begin
     begin
       answers := (
         select jsonb_agg(jsonb_build_array(r.request, r.outcome, r.token::text, r.key,
-                                           case when r.channel = own then r.channel end, r.expires_in,
-                                           case when r.channel <> own then r.channel end))
+                                           case when r.channel is not distinct from own then r.channel end, r.expires_in,
+                                           case when r.channel is distinct from own then r.channel end))
           from %1$I.release(session, keys, tokens, false, seen) r where r.outcome <> 'released');
       if exists (select from jsonb_array_elements(answers) a where a->>6 is not null) then
         commit;

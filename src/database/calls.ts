@@ -42,6 +42,20 @@ export interface Beat {
   readonly forced: readonly string[]
 }
 
+/** A grant by the database's account. */
+export interface Settled {
+  readonly key: string
+  readonly token: string
+  /** Whose it is, all of a run, */
+  readonly requests: readonly string[]
+  /** and the token of each. */
+  readonly tokens: readonly string[]
+  /** The last token of the run. */
+  readonly last: string
+  /** An operator took it. */
+  readonly forced: boolean
+}
+
 export interface Asked {
   readonly key: string
   readonly id: string
@@ -125,17 +139,14 @@ export class Calls {
     await this.#calling.call(wire, timeout, 'clock_stepped', [seenBy(seen)])
   }
 
-  async settle(
-    wire: Wire,
-    timeout: number,
-    session: string,
-    seen: Witness,
-  ): Promise<{ key: string; token: string; requests: readonly string[]; forced: boolean }[]> {
+  async settle(wire: Wire, timeout: number, session: string, seen: Witness): Promise<Settled[]> {
     const rows = await this.#calling.call(wire, timeout, 'settle', [['session', session], seenBy(seen)])
-    return rows.map(([key, token, requests, forced]) => ({
+    return rows.map(([key, token, requests, tokens, last, forced]) => ({
       key: text(key),
       token: text(token),
       requests: listed(requests),
+      tokens: listed(tokens),
+      last: text(last),
       forced: truth(forced),
     }))
   }

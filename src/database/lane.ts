@@ -5,6 +5,7 @@ import { BrokenConnection } from './failure.ts'
 
 /** Milliseconds. */
 const closePatience = 1_000
+const reopenAfter = 1_000
 
 /** Opens a connection. @throws BrokenConnection, NotMigratedError, ServerTooOldError */
 export type Connect = (timeout: number) => Promise<Connection>
@@ -134,6 +135,8 @@ export class Lane implements Wire {
 export class FallbackWire implements Wire {
   readonly #lane: Lane
   readonly #other: Wire
+  /** By the monotonic clock: a server without a connection to spare is not asked for one with each call. */
+  #openAt = 0
 
   constructor(lane: Lane, other: Wire) {
     this.#lane = lane
@@ -150,7 +153,11 @@ export class FallbackWire implements Wire {
 
   async query(statement: (direct: boolean) => Statement, timeout: number): Promise<Row[]> {
     if (!this.#lane.isOpen && this.#other.isOpen) {
-      this.#lane.open(timeout).catch(() => {})
+      if (performance.now() >= this.#openAt) {
+        this.#lane.open(timeout).catch(() => {
+          this.#openAt = performance.now() + reopenAfter * (1 + Math.random())
+        })
+      }
       return await this.#other.query(statement, timeout)
     }
     try {

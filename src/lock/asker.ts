@@ -97,9 +97,12 @@ export class Asker {
     this.#asking.add(batch)
     const rest = await this.#askFor(batch)
     const takeIn = () => {
-      rest?.()
-      this.#asking.delete(batch)
-      this.#desk.tookIn()
+      try {
+        rest?.()
+      } finally {
+        this.#asking.delete(batch)
+        this.#desk.tookIn()
+      }
     }
     if (rest) return takeIn
     takeIn()

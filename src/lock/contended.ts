@@ -15,6 +15,11 @@ export class Contended {
     return until !== undefined && performance.now() < until
   }
 
+  /** Whether it has been found so, not too long ago. */
+  knows(key: string): boolean {
+    return this.#until.has(key)
+  }
+
   /** False: it was known already. */
   add(key: string): boolean {
     const isNew = !this.has(key)

@@ -57,11 +57,15 @@ export class Desk implements LockHost {
 
   ask(request: Request): void {
     const { key } = request
-    if (!this.#contended.has(key)) return this.#common.asker.ask(request)
-    this.#contended.add(key)
     const moving = this.#moving.get(key)
-    if (moving) moving.push(request)
-    else this.#busy.asker.ask(request)
+    if (moving) {
+      moving.push(request)
+      return
+    }
+    const isBusy = this.#contended.has(key) || (this.#contended.knows(key) && this.#busy.asker.isAsking(key))
+    if (!isBusy) return this.#common.asker.ask(request)
+    this.#contended.add(key)
+    this.#busy.asker.ask(request)
   }
 
   /** An answer says that a key is contended. */

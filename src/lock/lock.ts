@@ -51,10 +51,8 @@ export class Lock implements AsyncDisposable {
   readonly key: string
   readonly label: string | undefined
   readonly metadata: unknown
-  /** @internal Decimal text. */
-  readonly ownToken: string
-  /** @internal The run that it is part of. */
-  run: Run | undefined
+  readonly #token: string
+  #run: Run | undefined
   readonly #session: Session
   readonly #host: LockHost
   readonly #since: number
@@ -70,7 +68,7 @@ export class Lock implements AsyncDisposable {
     this.key = details.key
     this.label = details.label
     this.metadata = details.metadata
-    this.ownToken = token
+    this.#token = token
     this.#session = session
     this.#host = host
     this.#since = since
@@ -95,6 +93,22 @@ export class Lock implements AsyncDisposable {
     if (state !== 'released') this.assertHeld()
     this.#isExposed = true
     return BigInt(this.ownToken)
+  }
+
+  // Accessors, and no properties: nobody prints or serializes them by accident.
+
+  /** @internal Decimal text. */
+  get ownToken(): string {
+    return this.#token
+  }
+
+  /** @internal The run that it is part of. */
+  get run(): Run | undefined {
+    return this.#run
+  }
+
+  set run(run: Run | undefined) {
+    this.#run = run
   }
 
   /** @internal Whether who follows may have its turn without a word to the database. */

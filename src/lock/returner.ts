@@ -3,7 +3,7 @@
  * without harm, so it is tried until it is answered or the session is over.
  */
 import { Backoff } from '../database/backoff.ts'
-import type { Answer } from '../database/calls.ts'
+import type { Answer, Settled } from '../database/calls.ts'
 import { BrokenConnection, endsConnection, isTransient } from '../database/failure.ts'
 import type { Wire } from '../database/lane.ts'
 import { keepAlive, letGo } from '../keep-alive.ts'
@@ -12,6 +12,7 @@ import type { Session } from '../session/session.ts'
 import type { Counter } from './counter.ts'
 import type { Desk } from './desk.ts'
 import type { Request } from './request.ts'
+import { isAbove } from './run.ts'
 import { type Rest, Worker } from './worker.ts'
 
 /** As the asker's. */
@@ -42,6 +43,8 @@ interface Debts {
   readonly turns: Map<string, string>
   closes: boolean
   settles: boolean
+  /** Grants were paid last: what else there is comes next, however many gather meanwhile. */
+  paidGrants: boolean
 }
 
 export class Returner {
@@ -129,7 +132,14 @@ export class Returner {
   #debtsOf(session: Session): Debts {
     let debts = this.#debts.get(session)
     if (debts) return debts
-    debts = { grants: [], requests: new Set(), turns: new Map(), closes: false, settles: false }
+    debts = {
+      grants: [],
+      requests: new Set(),
+      turns: new Map(),
+      closes: false,
+      settles: false,
+      paidGrants: false,
+    }
     this.#debts.set(session, debts)
     return debts
   }
@@ -139,7 +149,7 @@ export class Returner {
     const [next] = this.#debts
     if (!next) return undefined
     const [session, debts] = next
-    if (isRestLeft && debts.grants.length === 0) return undefined
+    if (isRestLeft && !isGrantsTurn(debts)) return undefined
     // To the end of the round: another session's debts are next.
     this.#debts.delete(session)
     this.#debts.set(session, debts)
@@ -148,6 +158,7 @@ export class Returner {
 
   async #payOne(session: Session, debts: Debts): Promise<Rest | undefined> {
     let rest: Rest | undefined
+    if (!isGrantsTurn(debts)) debts.paidGrants = false
     try {
       rest = await this.#pay(session, debts)
       this.#backoff.reset()
@@ -177,7 +188,8 @@ export class Returner {
       debts.closes = false
     } else if (session.isOver) {
       this.#forget(session, debts)
-    } else if (debts.grants.length > 0) {
+    } else if (isGrantsTurn(debts)) {
+      debts.paidGrants = true
       const grants = debts.grants.slice(0, this.#shareOf(debts.grants.length))
       metrics.batches.release.record(grants.length)
       const answers = await this.#release(session, grants)
@@ -202,9 +214,7 @@ export class Returner {
       this.#deliver(answers, session)
       this.#note(answers, session)
     } else if (debts.turns.size > 0) {
-      const turns = [...debts.turns].map(([key, token]) => ({ key, token }))
-      debts.turns.clear()
-      await calls.turn(wire, callTimeout, session.id, turns, knowledge.witness())
+      await this.#tell(session, debts.turns)
     } else if (debts.settles) {
       debts.settles = false
       await this.#settle(session)
@@ -221,6 +231,20 @@ export class Returner {
       ({ outcome, channel: told }) => outcome === 'handed' && told === null,
     ).length
     return answers
+  }
+
+  /** For people only: what fails for good is left, and nothing else is held up by it. */
+  async #tell(session: Session, debts: Map<string, string>): Promise<void> {
+    const { calls, callTimeout, knowledge } = this.#desk.options
+    const turns = [...debts].map(([key, token]) => ({ key, token }))
+    debts.clear()
+    try {
+      await calls.turn(this.#wire, callTimeout, session.id, turns, knowledge.witness())
+    } catch (error) {
+      if (!endsConnection(error) && !(error instanceof BrokenConnection) && !isTransient(error)) return
+      for (const { key, token } of turns) if (!debts.has(key)) debts.set(key, token)
+      throw error
+    }
   }
 
   /**
@@ -291,27 +315,36 @@ export class Returner {
   }
 
   /**
-   * The two accounts differ. A row that is neither held, nor being given back, nor asked for, is released by its token;
-   * a lock that was held before the call and is not in the answer is lost. What was in flight at either end is left alone.
+   * The two accounts differ. A row that is neither held, nor being given back, nor still to be told to somebody who asked, is
+   * released; what was held before the call and is not in the answer is lost, whose turn it may be by now. What was in
+   * flight at either end is left alone.
    */
   async #settle(session: Session): Promise<void> {
     const { calls, callTimeout, knowledge, line } = this.#desk.options
-    const heldBefore = [...session.held]
-    const before = new Set([...session.held.keys(), ...session.returning])
-    const undecided = () => new Set(line.all().map(request => request.id))
-    const asked = undecided()
+    const heldBefore = [...session.held.keys()]
+    const before = new Set([...heldBefore, ...session.returning])
+    const undecided = () => line.all().map(request => [request.id, request] as const)
+    const askedBefore = undecided()
     const rows = await calls.settle(this.#wire, callTimeout, session.id, knowledge.witness())
     const there = new Set(rows.map(row => row.token))
-    const askedSince = undecided()
-    for (const { key, token, requests, forced } of rows) {
+    const askedSince = new Map(undecided())
+    const asked = new Map([...askedBefore, ...askedSince])
+    for (const row of rows) {
+      const { key, token, requests, forced } = row
       if (forced) session.force(token)
       const known = before.has(token) || session.held.has(token) || session.returning.has(token)
       if (known || requests.length === 0) continue
-      const isExpected = requests.some(request => asked.has(request) || askedSince.has(request))
-      if (!isExpected) void this.release(session, key, token)
+      // Who was offered a number as high before will not take it, nor will the answer that told of it come again.
+      const isExpected = requests.some(id => {
+        const request = asked.get(id)
+        return request !== undefined && isAbove(token, request.offered)
+      })
+      if (!isExpected) void this.release(session, key, lastUnwanted(row, askedSince), token)
     }
-    for (const [token, holding] of heldBefore) {
-      if (there.has(token) || !session.held.delete(token)) continue
+    for (const token of heldBefore) {
+      const holding = session.held.get(token)
+      if (there.has(token) || !holding) continue
+      session.held.delete(token)
       holding.lose('expired')
     }
   }
@@ -326,6 +359,20 @@ export class Returner {
       // A hint and no more: who waits looks within the poll interval.
     }
   }
+}
+
+function isGrantsTurn({ grants, requests, turns, settles, paidGrants }: Debts): boolean {
+  return grants.length > 0 && !(paidGrants && (requests.size > 0 || turns.size > 0 || settles))
+}
+
+/** Of a run that nobody here has: the last token before that of somebody who waits, and is next in line then. */
+function lastUnwanted(
+  { token, requests, tokens, last }: Settled,
+  waiting: ReadonlyMap<string, Request>,
+): string {
+  const next = tokens[requests.findIndex(request => waiting.has(request))]
+  if (next === undefined) return last
+  return next === token ? token : String(BigInt(next) - 1n)
 }
 
 /** The keys as JSON; empty when they are too long: look at everything. */

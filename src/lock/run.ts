@@ -44,12 +44,14 @@ export class Run {
     for (;;) {
       const follower = this.#followers.shift()
       if (!follower) return undefined
-      if (follower.request.stage !== 'done' && !follower.request.givenUp) return follower
+      const { request, token } = follower
+      // Offered another number since, it is in a later run.
+      if (request.stage !== 'done' && !request.givenUp && request.offered === token) return follower
     }
   }
 }
 
 /** Decimal texts of whole numbers. */
-function isAbove(token: string, other: string): boolean {
+export function isAbove(token: string, other: string): boolean {
   return token.length === other.length ? token > other : token.length > other.length
 }

@@ -40,6 +40,14 @@ test('an answer that offers no higher number than the last is late, whatever the
   expect(next.next()).toEqual({ request: one, token: '11' })
 })
 
+test('who was offered a number of a later run has no turn in this one', () => {
+  const one = request()
+  const [first, later] = [new Run('1'), new Run('5')]
+  expect([first.add(one, '2'), later.add(one, '6')]).toEqual([true, true])
+  expect(first.next()).toBeUndefined()
+  expect(later.next()).toEqual({ request: one, token: '6' })
+})
+
 test('who has what it wanted, or wants nothing any more, is not in it', () => {
   const [granted, left] = [request(), request()]
   granted.resolve(null)

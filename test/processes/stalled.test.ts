@@ -96,7 +96,7 @@ test('one in line is stopped past its ttl and continued: it is told, and takes n
   // It knows of its place: it has asked what became of it.
   await until(async () => {
     const rows = await stage.sql(
-      `select from pg_stat_activity where datname = current_database() and application_name = 'fencepost ask'
+      `select from pg_stat_activity where datname = current_database() and application_name like 'fencepost %'
           and query like '%tick(%'`,
     )
     return rows.length > 0

@@ -75,8 +75,9 @@ test('whoever of it is asked for, all of it is told', async () => {
     ['follows', requests[1]],
     ['follows', requests[2]],
   ])
-  const [settled] = await one.sql('select requests from $schema.settle($1)', [one.session])
-  expect(settled?.requests).toEqual(requests)
+  const [settled] = await one.sql('select requests, tokens, last from $schema.settle($1)', [one.session])
+  const tokens = [token, token + 1n, token + 2n].map(String)
+  expect(settled).toEqual({ requests, tokens, last: tokens[2] })
   expect(await one.heartbeat()).toMatchObject({ held: 1n, tokens: token })
 })
 

@@ -329,7 +329,8 @@ export class Protocol {
   }
 
   #isSimple(key: string): boolean {
-    return this.#line(key).length === 0 && !this.grants.get(key)?.released && !this.#isPinned(key)
+    const held = this.grants.get(key)
+    return this.#line(key).length === 0 && held?.length === 0 && !held.released && !this.#isPinned(key)
   }
 
   #isPinned(key: string): boolean {
