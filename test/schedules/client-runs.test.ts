@@ -245,10 +245,12 @@ test('the grant is gone, and its turn was passed on while that was found out: wh
   const [first, second] = await run(fp, 3)
   await stage.sql('delete from $schema.waiters where key = $1', [key])
   await stage.sql('delete from $schema.locks where key = $1', [key])
+  // Nor is anybody told meanwhile that the places are gone.
+  await hook(stage, 'tick', { before: stopAtGate })
   await hook(stage, 'settle', { after: stopAtGate })
   const open = await shutGate(stage)
   await held.renew()
-  await until(async () => (await atGate(stage)) === 1)
+  await until(async () => (await atGate(stage)) === 2)
   await first.release()
   const lock = await (second as Watched<Lock>).promise
   expect(lock.state).toBe('held')
