@@ -259,25 +259,6 @@ test('the grant is gone, and its turn was passed on while that was found out: wh
   expect(lock.lossReason).toBe('expired')
 })
 
-test('the release of a turn is refused for good: the grant goes back, and who waits has it next', async () => {
-  const fp = clients.direct({ poll: '200ms' })
-  const held = await fp.acquire(stage.key('held'))
-  const [first, second] = await run(fp, 2)
-  const { token } = first
-  // Only the first time, by either way of releasing.
-  await stage.sql('create sequence refused')
-  stage.atEnd(async () => void (await stage.sql('drop sequence refused')))
-  await hook(stage, 'release', {
-    before: `if nextval('public.refused') = 1 then raise exception 'no room' using errcode = '53100'; end if;`,
-  })
-  await first.release()
-  await until(async () => {
-    await held.renew()
-    return second?.state === 'answered'
-  })
-  expect((await (second as Watched<Lock>).promise).token).toBeGreaterThan(token + 1n)
-})
-
 test('its session is over: the one is lost, and the others have lost their place', async () => {
   const fp = clients.direct({ poll: '60s' })
   const [first, second] = await run(fp, 2)
