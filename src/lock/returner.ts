@@ -158,7 +158,6 @@ export class Returner {
 
   async #payOne(session: Session, debts: Debts): Promise<Rest | undefined> {
     let rest: Rest | undefined
-    if (!isGrantsTurn(debts)) debts.paidGrants = false
     try {
       rest = await this.#pay(session, debts)
       this.#backoff.reset()
@@ -179,6 +178,8 @@ export class Returner {
   async #pay(session: Session, debts: Debts): Promise<Rest | undefined> {
     const { calls, callTimeout, knowledge, metrics } = this.#desk.options
     const wire = this.#wire
+    const paysGrants = isGrantsTurn(debts)
+    debts.paidGrants = paysGrants
     if (debts.closes) {
       // Its end gives everything back at once. Past its ttl the database has done so by itself.
       if (performance.now() < session.closeBy) {
@@ -188,8 +189,7 @@ export class Returner {
       debts.closes = false
     } else if (session.isOver) {
       this.#forget(session, debts)
-    } else if (isGrantsTurn(debts)) {
-      debts.paidGrants = true
+    } else if (paysGrants) {
       const grants = debts.grants.slice(0, this.#shareOf(debts.grants.length))
       metrics.batches.release.record(grants.length)
       const answers = await this.#release(session, grants)
