@@ -18,7 +18,7 @@ export function textsOf(name: string, values: readonly string[]): Argument {
 }
 
 /** Of values that need no quoting in an array: ids and tokens. */
-export function listOf(name: string, values: readonly string[]): Argument {
+function listOf(name: string, values: readonly string[]): Argument {
   return [name, `{${values.join(',')}}`, () => values]
 }
 
@@ -27,3 +27,19 @@ export function metadataOf(asked: readonly Asked[]): Argument {
   const texts = asked.map(one => one.metadata ?? null)
   return ['metadata', texts, () => texts.map(one => (one === null ? null : JSON.parse(one)))]
 }
+
+export const keysOf = (of: readonly { readonly key: string }[]): Argument =>
+  textsOf(
+    'keys',
+    of.map(one => one.key),
+  )
+export const tokensOf = (of: readonly { readonly token: string }[]): Argument =>
+  listOf(
+    'tokens',
+    of.map(one => one.token),
+  )
+export const requestsOf = (of: readonly { readonly id: string }[]): Argument =>
+  listOf(
+    'requests',
+    of.map(one => one.id),
+  )

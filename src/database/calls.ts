@@ -1,4 +1,4 @@
-import { type Argument, listOf, metadataOf, seenBy, textsOf } from './arguments.ts'
+import { type Argument, keysOf, metadataOf, requestsOf, seenBy, tokensOf } from './arguments.ts'
 import { Calling, listed, text, truth } from './calling.ts'
 import type { Wire } from './lane.ts'
 import { butReleased, notifying, packed, plain } from './shapes.ts'
@@ -166,14 +166,8 @@ export class Calls {
       [
         ['session', session.id],
         ['generation', session.generation],
-        textsOf(
-          'keys',
-          asked.map(one => one.key),
-        ),
-        listOf(
-          'requests',
-          asked.map(one => one.id),
-        ),
+        keysOf(asked),
+        requestsOf(asked),
         ['wait', asked.every(one => one.waits) ? undefined : asked.map(one => one.waits)],
         [
           'labels',
@@ -198,19 +192,7 @@ export class Calls {
       wire,
       timeout,
       'release',
-      [
-        ['session', session],
-        textsOf(
-          'keys',
-          grants.map(grant => grant.key),
-        ),
-        listOf(
-          'tokens',
-          grants.map(grant => grant.token),
-        ),
-        ['durable', false],
-        seenBy(seen),
-      ],
+      [['session', session], keysOf(grants), tokensOf(grants), ['durable', false], seenBy(seen)],
       butReleased,
     )
   }
@@ -231,19 +213,7 @@ export class Calls {
       wire,
       timeout,
       'release_and_notify',
-      [
-        ['session', session],
-        textsOf(
-          'keys',
-          grants.map(grant => grant.key),
-        ),
-        listOf(
-          'tokens',
-          grants.map(grant => grant.token),
-        ),
-        seenBy(seen),
-        ['own', channel],
-      ],
+      [['session', session], keysOf(grants), tokensOf(grants), seenBy(seen), ['own', channel]],
       notifying,
     )
   }
@@ -257,14 +227,8 @@ export class Calls {
   ): Promise<void> {
     await this.#calling.call(wire, timeout, 'turn', [
       ['session', session],
-      textsOf(
-        'keys',
-        turns.map(turn => turn.key),
-      ),
-      listOf(
-        'tokens',
-        turns.map(turn => turn.token),
-      ),
+      keysOf(turns),
+      tokensOf(turns),
       seenBy(seen),
     ])
   }
@@ -278,14 +242,8 @@ export class Calls {
   ): Promise<Answer[]> {
     return await this.#answers(wire, timeout, 'cancel', [
       ['session', session],
-      textsOf(
-        'keys',
-        requests.map(request => request.key),
-      ),
-      listOf(
-        'requests',
-        requests.map(request => request.id),
-      ),
+      keysOf(requests),
+      requestsOf(requests),
       ['durable', false],
       seenBy(seen),
     ])
@@ -300,14 +258,8 @@ export class Calls {
   ): Promise<Answer[]> {
     return await this.#answers(wire, timeout, 'tick', [
       ['session', session],
-      textsOf(
-        'keys',
-        requests.map(request => request.key),
-      ),
-      listOf(
-        'requests',
-        requests.map(request => request.id),
-      ),
+      keysOf(requests),
+      requestsOf(requests),
       seenBy(seen),
     ])
   }

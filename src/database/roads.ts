@@ -23,7 +23,7 @@ const contendedFor = 10_000
 
 /**
  * How a client reaches its database: *beat* for heartbeats and notifications, *ask* for what it wants, *giveBack* for
- * what it gives up, *contended* for both where others want it as well. Opened when first used; the last one is ended when it is not used.
+ * what it gives up, *contended* for both where others want it as well. Opened when first used; the last is ended when idle.
  */
 export class Roads {
   readonly beat: Wire
