@@ -218,7 +218,9 @@ describe('now', () => {
     // Told though the row is another's by now: so is a renewal that was on its way while the key moved on.
     expect(await holder.heartbeat()).toMatchObject({ renewed: true, held: 0n, tokens: 0n, forced: [token] })
     const settled = await holder.sql('select * from $schema.settle($1)', [holder.session])
-    expect(settled).toMatchObject([{ key, token: String(token), requests: null, forced: true }])
+    expect(settled).toEqual([
+      { key, token: String(token), requests: null, tokens: null, last: String(token), forced: true },
+    ])
     expect(await holder.release(key, token)).toMatchObject([{ outcome: 'absent' }])
     expect(await stage.lock(key)).toMatchObject({ session: waiter.session })
   })
