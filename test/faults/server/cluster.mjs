@@ -6,12 +6,39 @@ import { join } from 'node:path'
 import pg from 'pg'
 import { migrate } from '../../../dist/index.js'
 import { startPostgres } from '../../../dist/testing/server.js'
-import { sleep } from '../history.mjs'
+import { now, sleep } from '../history.mjs'
 import { Front } from './front.mjs'
 
 const faketime = ['/usr/lib/x86_64-linux-gnu', '/usr/lib/aarch64-linux-gnu', '/usr/lib64', '/usr/lib']
   .map(folder => `${folder}/faketime/libfaketimeMT.so.1`)
   .find(existsSync)
+
+const isNotUpYet = ({ code }) => code === '57P03' || code === 'ECONNREFUSED' || code === 'ECONNRESET'
+
+/** Nothing has been sent before it is connected, so that is tried again for so many milliseconds. */
+async function connected(url, patience) {
+  const until = now() + patience
+  for (;;) {
+    const client = new pg.Client({ connectionString: url, query_timeout: 40_000 })
+    client.on('error', () => {})
+    try {
+      await client.connect()
+      return client
+    } catch (error) {
+      await client.end().catch(() => {})
+      if (!isNotUpYet(error) || now() > until) throw error
+    }
+    await sleep(50)
+  }
+}
+
+async function ask(client, text, values) {
+  try {
+    return (await client.query(text, values)).rows
+  } finally {
+    await client.end().catch(() => {})
+  }
+}
 
 /** One server with a clock that can be moved, or a pair; what the campaign connects to is `port`. */
 export class Cluster {
@@ -54,22 +81,15 @@ export class Cluster {
     chmodSync(this.#clockFile, 0o644)
   }
 
-  /** One statement, or several, on a connection of its own to the primary. */
+  /** One statement, or several, on a connection of its own to the primary: in its own time, should it just be starting. */
   async query(text, values) {
-    const client = new pg.Client({ connectionString: this.url, query_timeout: 20_000 })
-    client.on('error', () => {})
-    await client.connect()
-    try {
-      return (await client.query(text, values)).rows
-    } finally {
-      await client.end()
-    }
+    return await ask(await connected(this.url, 15_000), text, values)
   }
 
   /** Whether it answers. */
   async answers() {
     try {
-      await this.query('select 1')
+      await ask(await connected(this.url, 0), 'select 1')
       return true
     } catch {
       return false
@@ -81,10 +101,7 @@ export class Cluster {
     const [old, next] = [this.primary, this.standby]
     await this.#streams()
     await old.stop('fast')
-    const client = new pg.Client({ connectionString: next.url })
-    await client.connect()
-    await client.query('select pg_promote(true, 30)')
-    await client.end()
+    await ask(await connected(next.url, 15_000), 'select pg_promote(true, 30)')
     this.primary = next
     this.standby = undefined
     this.front.turn(next.port)
