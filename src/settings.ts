@@ -34,7 +34,7 @@ export interface FencepostOptions {
   readonly owner?: string | undefined
   /**
    * Whether to be woken by notifications. `false`: poll. `{ connectionString }`: listen there, where the pool goes
-   * through a transaction pooler. @default true, with a probe that falls back to polling
+   * through a pooler. @default true, with a probe that falls back to polling
    */
   readonly listen?: Listen | undefined
   /** The longest time between two looks of somebody who waits. @default '1s' */

@@ -9,7 +9,7 @@ export function once(tell: () => void): () => void {
 
 export function warnOfPolling(): void {
   process.emitWarning(
-    'no notification arrives through this connection (a transaction pooler?): waiting by polling. ' +
+    'this connection is not the server’s own, or brings no notification (a pooler?): waiting by polling. ' +
       'Give listen: { connectionString } a direct connection, or listen: false to say that this is meant.',
     { type: 'FencepostWarning', code: 'FENCEPOST_POLLING' },
   )

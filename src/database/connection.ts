@@ -101,19 +101,25 @@ export class Connection {
     }
   }
 
-  /** Makes the connection's settings ours. Only after a probe has shown that it is ours alone. */
-  async claim(timeout: number): Promise<void> {
-    if (this.direct) return
-    const known = settings.map(([name]) => name)
-    await this.query(
+  /**
+   * Makes the settings of the server's process ours, if it is ours alone: false, and nothing is set, where another process
+   * answers than the one that greeted us. A pooler greets by itself, with a number that is no process's.
+   */
+  async claim(timeout: number): Promise<boolean> {
+    if (this.direct) return true
+    const names = settings.map(([name]) => name)
+    const values = settings.map(([, value]) => value)
+    const set = await this.query(
       {
         text: `select set_config(s.name, w.value, false) from pg_settings s
-                 join unnest($1::text[], $2::text[]) w(name, value) on w.name = s.name`,
-        values: [known, settings.map(([, value]) => value)],
+                 join unnest($1::text[], $2::text[]) w(name, value) on w.name = s.name
+                where pg_backend_pid() = $3`,
+        values: [names, values, this.client.processID ?? null],
       },
       timeout,
     )
-    this.direct = true
+    this.direct = set.length > 0
+    return this.direct
   }
 
   /** Ends it at once, without a word to the server: a half-open socket would keep the process alive. */

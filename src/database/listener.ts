@@ -1,8 +1,8 @@
 /**
  * The ear of a client: one channel, on the beat connection. What comes is a hint; the table is the truth.
  *
- *   deaf --connected, LISTEN--> probing --the probe came back here--> listening
- *                                  |  sent, and it did not, or on another connection: a transaction pooler --> polling
+ *   deaf --connected, LISTEN--> probing --the probe came back here, and the connection is claimed--> listening
+ *                                  |  sent, and it did not, or on another connection, or not claimed: a pooler --> polling
  *                                  |  not sent: tried again
  *   a ping that goes unanswered, or finds the channel gone, ends the connection: deaf again, and a full look after that
  */
@@ -15,8 +15,10 @@ const pingTimeout = 3_000
 export interface ListenerEvents {
   /** Keys that may have moved; null: anything may have. */
   hinted(keys: readonly string[] | null): void
-  /** The connection is ours alone: its settings may be ours, too. */
-  direct(connection: Connection): Promise<void>
+  /** Whether the connection is ours alone, and its settings are ours by now. */
+  claim(connection: Connection): Promise<boolean>
+  /** What holds for this connection may hold for others. */
+  listening(): Promise<void>
   /** No notification arrives here. */
   polling(): void
 }
@@ -87,15 +89,12 @@ export class Listener {
       await backoff.wait()
       found = await this.#sendProbe(connection)
     }
+    // Behind a transaction pooler it comes back here by chance: where the process that listens serves us just then.
+    const isOurs = found === 'heard' && (await this.#events.claim(connection).catch(() => false))
     if (this.#stopped || !connection.isOpen) return
-    // First, so that a lane that is opened meanwhile claims its settings by itself.
-    this.#state = found === 'heard' ? 'listening' : 'polling'
-    try {
-      if (found === 'heard') await this.#events.direct(connection)
-    } catch {
-      return
-    }
-    if (found !== 'heard') this.#events.polling()
+    this.#state = isOurs ? 'listening' : 'polling'
+    if (isOurs) await this.#events.listening()
+    else this.#events.polling()
     // Read again after every LISTEN: what was said before it was said to nobody.
     this.#events.hinted(null)
     this.#schedulePing(connection)

@@ -15,6 +15,8 @@ export interface PoolLike {
 }
 
 export interface ClientLike {
+  /** The process of the server that greeted this connection, as the driver was told. */
+  readonly processID?: number | null
   connect(): Promise<unknown>
   query(config: object): Promise<RowsResult>
   end(): Promise<void>

@@ -99,8 +99,8 @@ export class Roads {
     const listener = new Listener(beat, this.giveBack, channel, pingInterval, {
       hinted,
       polling,
-      direct: async connection => {
-        await connection.claim(callTimeout)
+      claim: connection => connection.claim(callTimeout),
+      listening: async () => {
         // A lane whose claim fails has ended its connection, and the next one claims when it is opened.
         if (sameWay) for (const lane of others) await lane.connection?.claim(callTimeout).catch(() => {})
       },

@@ -2,6 +2,7 @@
 // line is served all the same.
 import pg from 'pg'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
+import { GreetedByAnother } from '../support/greeted.ts'
 import { until } from '../support/until.ts'
 import { Clients } from './support/clients.ts'
 import { Stage } from './support/stage.ts'
@@ -127,6 +128,17 @@ test('what was said while the ear was away is read when it is back', async () =>
   await until(async () => (await stage.lock(key))?.token !== token)
   await proxy.accept(true)
   await until(() => next.state === 'answered', { within: 5_000 })
+})
+
+test('a notification that arrives behind a pooler, by chance, does not make the connection ours', async () => {
+  const pool = stage.db.pool({ Client: GreetedByAnother } as unknown as pg.PoolConfig)
+  const fp = clients.direct({ pool })
+  const lock = await fp.acquire(key)
+  await until(() => warnings.length > 0)
+  expect(warnings).toEqual(['FENCEPOST_POLLING'])
+  expect((await fp.health()).waking).toBe('polling')
+  await lock.release()
+  expect(await stage.lock(key)).toBeUndefined()
 })
 
 test('a probe whose sending failed proves nothing: tried again, and no word of polling', async () => {

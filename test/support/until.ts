@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { inspect } from 'node:util'
 
 interface UntilOptions {
-  /** Milliseconds after which the state counts as never reached. @default 5000 */
+  /** Milliseconds after which the state counts as never reached. @default 15000 */
   readonly within?: number
   /** Milliseconds between two looks. @default 10 */
   readonly every?: number
@@ -18,7 +18,7 @@ export async function until<T>(
   look: () => T | Promise<T>,
   options: UntilOptions = {},
 ): Promise<NonNullable<T>> {
-  const { within = 5000, every = 10, what = String(look) } = options
+  const { within = 15_000, every = 10, what = String(look) } = options
   const deadline = performance.now() + within
   for (;;) {
     let seen: T | undefined
