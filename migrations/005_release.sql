@@ -86,12 +86,98 @@ begin
       continue;
     end if;
     if pair.token > held.token then
-      delete from waiters w where w.key = pair.key and w.session = held.session and w.token > held.token and w.token <= pair.token;
+      delete from waiters w where w.key = pair.key and w.ticket > held.served and w.session is not distinct from held.session
+                            and w.token > held.token and w.token <= pair.token;
     end if;
     moved := take(pair.key, release.session);
     return next row(null, case moved.outcome when 'pinned' then 'pinned' else 'released' end, pair.token, pair.key, null, null)::answer;
     return query select * from tell(moved, release.session);
   end loop;
+end $$;
+
+-- Gives up one grant and asks for its key anew, in one commit: what `release` and then `acquire` would do, for requests that all
+-- wait. It is what a process does that hands a key round among its own: where nobody else is in line the new run is written as
+-- such, and no ticket is drawn that would be marked in the same commit.
+-- Answers what the two would. `again` for the token: the session is not what the caller takes it for, and nothing was done.
+create function release_and_acquire(session uuid, generation bigint, key text, token bigint, requests uuid[],
+                                    labels text[] default null, metadata jsonb[] default null, seen witness default null)
+  returns setof answer
+  language plpgsql security definer set search_path from current
+  set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+#variable_conflict use_column
+declare
+  held   locks;
+  moved  answer;
+  first  bigint;
+  length int;
+begin
+  if coalesce(cardinality(requests), 0) = 0 then
+    raise exception 'fencepost: no requests' using errcode = 'FP005';
+  end if;
+  perform enter(release_and_acquire.seen);
+  perform from sessions s
+    where s.id = release_and_acquire.session and s.generation = release_and_acquire.generation and s.died is null
+      and (s.expires_at > clock_timestamp() or is_doubtful(release_and_acquire.seen, clock_timestamp()))
+    for key share;
+  if not found then
+    return query select r, 'dead', null::bigint, null::text, null::text, null::double precision from unnest(requests) r;
+    return next row(null, 'again', release_and_acquire.token, release_and_acquire.key, null, null)::answer;
+    return;
+  end if;
+  perform lock_rows(array[release_and_acquire.key]);
+  select * into held from locks l
+    where l.key = release_and_acquire.key and l.session = release_and_acquire.session
+      and release_and_acquire.token between l.token and coalesce(l.token_to, l.token);
+  if not found then
+    return next row(null, 'absent', release_and_acquire.token, release_and_acquire.key, null, null)::answer;
+  else
+    if held.token_to is not null then
+      with gone as (
+        delete from waiters w where w.key = held.key and w.ticket > held.served and w.session is not distinct from held.session
+                                and w.token > held.token and w.token <= release_and_acquire.token
+          returning w.ticket)
+      select greatest(held.served, max(g.ticket)) into held.served from gone g;
+    end if;
+    perform from locks l
+      where l.key = held.key and not exists (select from waiters w where w.key = held.key and w.ticket > held.served)
+      for update skip locked;
+    if found then
+      -- Nobody is in line and nothing pins the row, which is ours: the numbers are drawn now, and the run ends where somebody
+      -- else drew one in between.
+      with drawn as materialized (
+        select u.place, (select c.base from cluster c) + nextval('fencing') as number
+          from generate_series(1, least(cardinality(requests), 100)) u(place))
+      select f.number, (select count(*) from drawn d where d.number = f.number + d.place - 1)
+        into first, length from drawn f where f.place = 1;
+      update locks l set
+        request = requests[1], label = release_and_acquire.labels[1], metadata = release_and_acquire.metadata[1], token = first,
+        token_to = case when length > 1 then first + length - 1 end, contended = cardinality(requests) > 1, served = held.served,
+        released = false, forced_until = null, granted_at = clock_timestamp()
+        where l.key = held.key;
+      perform durable();
+      return next row(requests[1], 'granted', first, held.key, null, null)::answer;
+      return query
+        with placed as (
+          insert into waiters (key, session, request, label, metadata, token)
+            select held.key, held.session, u.request, u.label, u.metadata, case when u.i <= length then first + u.i - 1 end
+              from unnest(requests, release_and_acquire.labels, release_and_acquire.metadata)
+                     with ordinality u(request, label, metadata, i)
+             where u.i > 1 order by u.i
+            on conflict (request, key) do nothing
+            returning request, token)
+        select p.request, case when p.token is null then 'queued' else 'follows' end, p.token,
+               case when p.token is not null then held.key end, null::text,
+               case when p.token is null then expires_in(held.session, null) end
+          from placed p;
+      return;
+    end if;
+    moved := take(held.key, held.session);
+    return next row(null, case moved.outcome when 'pinned' then 'pinned' else 'released' end, release_and_acquire.token, held.key, null, null)::answer;
+    return query select * from tell(moved, held.session);
+  end if;
+  -- Behind whoever was in line.
+  return query select * from enqueue(release_and_acquire.session, array_fill(release_and_acquire.key, array[cardinality(requests)]),
+    requests, null, release_and_acquire.labels, release_and_acquire.metadata, '{}', judged_at(release_and_acquire.seen));
 end $$;
 
 -- Says for runs whose turn it is, under tokens[i] of keys[i]: from then on that is who holds by what people see, and who had a
@@ -114,9 +200,11 @@ begin
     select * into held from locks l
       where l.key = pair.key and l.session = turn.session and not l.released and pair.token > l.token and pair.token <= l.token_to;
     continue when not found;
-    delete from waiters w where w.key = pair.key and w.session = turn.session and w.token = pair.token returning w.* into own;
+    delete from waiters w where w.key = pair.key and w.ticket > held.served and w.session is not distinct from turn.session and w.token = pair.token
+      returning w.* into own;
     continue when not found;
-    delete from waiters w where w.key = pair.key and w.session = turn.session and w.token > held.token and w.token < pair.token;
+    delete from waiters w where w.key = pair.key and w.ticket > held.served and w.session is not distinct from turn.session
+                            and w.token > held.token and w.token < pair.token;
     update locks l set request = own.request, label = own.label, metadata = own.metadata, granted_at = clock_timestamp()
       where l.key = pair.key;
   end loop;
@@ -150,7 +238,7 @@ begin
   loop
     result := row(want.request, 'absent', null, want.key, null, null);
     moved := null;
-    delete from waiters w where w.request = want.request and w.key = want.key and w.session = cancel.session;
+    delete from waiters w where w.request = want.request and w.key = want.key and w.session is not distinct from cancel.session;
     if found then result.outcome := 'cancelled'; end if;
     -- A row that came into being since (a repair) is looked at only where it can be had without waiting.
     if not want.there then
@@ -160,7 +248,7 @@ begin
     select * into held from locks l where l.key = want.key and want.there;
     if held.session = cancel.session and (held.request = want.request or held.request is null)
        and not held.released and exists (
-         select from waiters w where w.key = want.key and w.session = held.session and w.token > held.token) then
+         select from waiters w where w.key = want.key and w.ticket > held.served and w.session is not distinct from held.session and w.token > held.token) then
       -- By now its process may have passed it on: a run is taken away when nobody is left of it.
       if held.request is not null then
         update locks l set request = null where l.key = want.key;
@@ -187,5 +275,6 @@ select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', t
 select refuse_while_in_use();
 drop function cancel(uuid, text[], uuid[], boolean, witness);
 drop function turn(uuid, text[], bigint[], witness);
+drop function release_and_acquire(uuid, bigint, text, bigint, uuid[], text[], jsonb[], witness);
 drop function release(uuid, text[], bigint[], boolean, witness);
 update cluster set version = 4;

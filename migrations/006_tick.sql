@@ -43,7 +43,7 @@ begin
       where s.died is null and s.expires_at <= judged
         and (over_all or s.id in (select l.session from locks l where l.key = any (tick.keys)));
   end if;
-  if over_all then perform mend_lines(); end if;
+  perform mend_lines(tick.keys, tick.requests);
 
   select array_agg(distinct c.key) into places from (
     select l.key from locks l where l.key = any (tick.keys)
@@ -108,14 +108,24 @@ begin
       cross join lateral members(r.key, look.session) m;
 end $$;
 
--- A ticket without a row, which no release would ever find.
-create function mend_lines() returns void language plpgsql as $$
+-- Tickets that no release would ever find, since their key has no row, or one whose line is said to begin after them: neither
+-- comes about by the functions here, but by what people do to the tables. Each process looks for its own.
+create function mend_lines(keys text[], requests uuid[]) returns void language plpgsql
+  set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 #variable_conflict use_column
 begin
   insert into locks (key, token, contended, released)
-    select distinct w.key, 0, true, true from waiters w
-     where not exists (select from locks l where l.key = w.key) order by w.key limit 1000
+    select distinct w.key, 0, true, true
+      from unnest(mend_lines.keys, mend_lines.requests) u(key, request) join waiters w on w.request = u.request and w.key = u.key
+     where not exists (select from locks l where l.key = w.key) order by w.key
     on conflict do nothing;
+  if found then perform durable(); end if;
+  update locks l set served = 0
+    where l.key = any (array(
+      select m.key from unnest(mend_lines.keys, mend_lines.requests) u(key, request)
+        join waiters w on w.request = u.request and w.key = u.key
+        join locks m on m.key = w.key
+       where w.ticket <= m.served for no key update of m skip locked));
   if found then perform durable(); end if;
 end $$;
 
@@ -200,7 +210,7 @@ select refuse_while_in_use();
 drop function settle(uuid, witness);
 drop function close_session(uuid, witness);
 drop function clear_away();
-drop function mend_lines();
+drop function mend_lines(text[], uuid[]);
 drop function look(uuid, text[], uuid[]);
 drop function tick(uuid, text[], uuid[], witness);
 update cluster set version = 5;

@@ -62,6 +62,10 @@ begin
          where dispatch.function = 'acquire'
         union all select r.* from release(session, keys, array(select e::bigint from jsonb_array_elements_text(a->'tokens') e), durable, seen) r
          where dispatch.function = 'release'
+        union all select r.* from release_and_acquire(session, (a->>'generation')::bigint, keys[1], (a->'tokens'->>0)::bigint, requests,
+          array(select jsonb_array_elements_text(a->'labels')),
+          array(select nullif(e, 'null') from jsonb_array_elements(a->'metadata') e), seen) r
+         where dispatch.function = 'release_and_acquire'
         union all select r.* from cancel(session, keys, requests, durable, seen) r where dispatch.function = 'cancel'
         union all select r.* from tick(session, keys, requests, seen) r where dispatch.function = 'tick'
         union all select r.* from close_session(session, seen) r where dispatch.function = 'close_session') r)
@@ -84,20 +88,30 @@ end $do$;
 
 -- Releases keys that are waited for, and wakes who has them next, in one round trip and two transactions: a NOTIFY in the
 -- first would hold a lock of the whole cluster until its flush. `own` is the caller's channel, which hears it in the answer.
--- Answers what `release` does, but for what was simply released. On a connection at read committed only; see `invoke`.
+-- With requests it is one key, which is asked for anew. Answers what `release` or `release_and_acquire` does, but for what was
+-- simply released. On a connection at read committed only; see `invoke`.
 do $do$ begin
   execute format($sql$
     create procedure %1$I.release_and_notify(session uuid, keys text[], tokens bigint[], seen %1$I.witness, own text,
+                                             generation bigint default null, requests uuid[] default null,
+                                             labels text[] default null, metadata jsonb[] default null,
                                              inout answers jsonb default null) language plpgsql as %2$L
   $sql$, current_schema(), format($body$
     declare
+      told  %1$I.answer[];
       woken record;
     begin
+      if requests is null then
+        told := array(select r from %1$I.release(session, keys, tokens, false, seen) r where r.outcome <> 'released');
+      else
+        told := array(select r from %1$I.release_and_acquire(session, generation, keys[1], tokens[1], requests, labels, metadata, seen) r
+                       where r.outcome <> 'released');
+      end if;
       answers := (
         select jsonb_agg(jsonb_build_array(r.request, r.outcome, r.token::text, r.key,
                                            case when r.channel is not distinct from own then r.channel end, r.expires_in,
                                            case when r.channel is distinct from own then r.channel end))
-          from %1$I.release(session, keys, tokens, false, seen) r where r.outcome <> 'released');
+          from unnest(told) r);
       if exists (select from jsonb_array_elements(answers) a where a->>6 is not null) then
         commit;
         perform set_config('synchronous_commit', 'off', true);
@@ -139,7 +153,7 @@ end $$;
 create function grant_application(role name) returns void language plpgsql set search_path from current as $$
 begin
   perform grant_routines(role, array['open_session', 'heartbeat', 'raise_generation', 'clock_stepped', 'acquire',
-    'release', 'turn', 'cancel', 'tick', 'settle', 'close_session', 'dispatch', 'invoke', 'release_and_notify', 'pin', 'pin_again', 'assert_held', 'fence',
+    'release', 'release_and_acquire', 'turn', 'cancel', 'tick', 'settle', 'close_session', 'dispatch', 'invoke', 'release_and_notify', 'pin', 'pin_again', 'assert_held', 'fence',
     'transaction_status', 'schema_version', 'present', 'presented_setting', 'fence_table', 'unfence_table', 'fenced',
     'advisory_lock_within', 'query', 'incarnation']);
 end $$;
@@ -170,7 +184,7 @@ drop function grant_operator(name);
 drop function grant_application(name);
 drop function grant_routines(name, text[]);
 drop function close_to_public();
-drop procedure release_and_notify(uuid, text[], bigint[], witness, text, jsonb);
+drop procedure release_and_notify(uuid, text[], bigint[], witness, text, bigint, uuid[], text[], jsonb[], jsonb);
 drop procedure invoke(text, jsonb, jsonb);
 drop function dispatch(text, jsonb);
 drop function configure(interval, text);

@@ -22,6 +22,11 @@ function listOf(name: string, values: readonly string[]): Argument {
   return [name, `{${values.join(',')}}`, () => values]
 }
 
+export function labelsOf(asked: readonly Asked[]): Argument {
+  const isAny = asked.some(one => one.label !== undefined)
+  return ['labels', isAny ? asked.map(one => one.label ?? null) : undefined]
+}
+
 export function metadataOf(asked: readonly Asked[]): Argument {
   if (asked.every(one => one.metadata === undefined)) return ['metadata', undefined]
   const texts = asked.map(one => one.metadata ?? null)

@@ -1,4 +1,4 @@
-import { type Argument, keysOf, metadataOf, requestsOf, seenBy, tokensOf } from './arguments.ts'
+import { type Argument, keysOf, labelsOf, metadataOf, requestsOf, seenBy, tokensOf } from './arguments.ts'
 import { Calling, listed, text, truth } from './calling.ts'
 import type { Wire } from './lane.ts'
 import { butReleased, notifying, packed, plain } from './shapes.ts'
@@ -64,8 +64,17 @@ export interface Asked {
   readonly metadata: string | undefined
 }
 
+/** Requests for the key that is given back in the same call, all of which wait. */
+export interface AskedAnew {
+  readonly generation: number
+  readonly asked: readonly Asked[]
+}
+
 /** Fewer grants than this cost less as rows than what puts them into one. */
 const worthPacking = 8
+
+const releasing = notifying('release')
+const releasingAndAsking = notifying('release_and_acquire')
 
 /** The SQL functions of the queue, each as a typed function over a wire. */
 export class Calls {
@@ -169,10 +178,7 @@ export class Calls {
         keysOf(asked),
         requestsOf(asked),
         ['wait', asked.every(one => one.waits) ? undefined : asked.map(one => one.waits)],
-        [
-          'labels',
-          asked.some(one => one.label !== undefined) ? asked.map(one => one.label ?? null) : undefined,
-        ],
+        labelsOf(asked),
         metadataOf(asked),
         seenBy(seen),
       ],
@@ -200,6 +206,8 @@ export class Calls {
   /**
    * The same of keys that are waited for: the server wakes who has them next. Of those the answer names the channel only if it
    * is our own.
+   *
+   * @param anew of one grant: its key is asked for again
    */
   async releaseAndNotify(
     wire: Wire,
@@ -208,14 +216,21 @@ export class Calls {
     grants: readonly { key: string; token: string }[],
     seen: Witness,
     channel: string,
+    anew?: AskedAnew,
   ): Promise<Answer[]> {
-    return await this.#answers(
-      wire,
-      timeout,
-      'release_and_notify',
-      [['session', session], keysOf(grants), tokensOf(grants), seenBy(seen), ['own', channel]],
-      notifying,
-    )
+    const args: Argument[] = [
+      ['session', session],
+      keysOf(grants),
+      tokensOf(grants),
+      seenBy(seen),
+      ['own', channel],
+    ]
+    if (anew) {
+      const { generation, asked } = anew
+      args.push(['generation', generation], requestsOf(asked), labelsOf(asked), metadataOf(asked))
+    }
+    const shape = anew ? releasingAndAsking : releasing
+    return await this.#answers(wire, timeout, 'release_and_notify', args, shape)
   }
 
   async turn(

@@ -25,13 +25,13 @@ export const butReleased: Shape = {
   read: rows => rows,
 }
 
-/** Of a procedure that notifies by itself: its seventh column is whom. */
-export const notifying: Shape = {
+/** Of a procedure that notifies by itself: its seventh column is whom. @param otherwise what it does, without that */
+export const notifying = (otherwise: string): Shape => ({
   name: '',
-  otherwise: 'release',
+  otherwise,
   text: call => `call ${call}`,
   read: ([row]) => JSON.parse(row?.[0] ?? '[]') ?? [],
-}
+})
 
 /**
  * What was granted at once comes in one text, which is taken apart at a third of the cost of as many rows; the rest as

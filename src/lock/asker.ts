@@ -19,17 +19,21 @@ import { type Rest, Worker } from './worker.ts'
 /** Larger ones save little, and leave the other lane and this process with nothing to do meanwhile: 250 took 45 k/s to 58 k/s. */
 const batchSize = 250
 
-/** What a call asked for, and under which generation of its session. */
-interface Asked {
-  readonly byId: ReadonlyMap<string, Request>
+/** What a call asks for, and under which generation of its session. */
+export interface Batch {
+  readonly asked: readonly Request[]
   readonly generation: number
+}
+
+interface Asked extends Batch {
+  readonly byId: ReadonlyMap<string, Request>
 }
 
 export class Asker {
   readonly #desk: Desk
   readonly #counter: Counter
   readonly #wire: Wire
-  readonly #worker = new Worker(isRestLeft => this.#step(isRestLeft))
+  readonly #worker: Worker
   readonly #backoff = new Backoff(25, 1_000)
   #queue: Request[] = []
   /** Sent, and not taken in yet. */
@@ -38,10 +42,12 @@ export class Asker {
   readonly #looks = new Map<Session, Set<string> | null>()
   #lastWasAsk = false
 
-  constructor(desk: Desk, counter: Counter, wire: Wire) {
+  /** @param joins whether requests may go along with a release: then a batch is what a whole turn of the event loop brings */
+  constructor(desk: Desk, counter: Counter, wire: Wire, joins: boolean) {
     this.#desk = desk
     this.#counter = counter
     this.#wire = wire
+    this.#worker = new Worker(isRestLeft => this.#step(isRestLeft), joins)
   }
 
   ask(request: Request): void {
@@ -51,7 +57,11 @@ export class Asker {
 
   /** Whether a request for a key is in here: on its way, or about to be. */
   isAsking(key: string): boolean {
-    return [this.#queue, ...this.#asking].some(batch => batch.some(request => request.key === key))
+    return this.#isSent(key) || this.#queue.some(request => request.key === key)
+  }
+
+  #isSent(key: string): boolean {
+    return [...this.#asking].some(batch => batch.some(request => request.key === key))
   }
 
   /** The requests for a key that have not been sent. */
@@ -59,6 +69,44 @@ export class Asker {
     const taken = this.#queue.filter(request => request.key === key)
     if (taken.length > 0) this.#queue = this.#queue.filter(request => request.key !== key)
     return taken
+  }
+
+  /**
+   * Requests for a key, to be asked in the call that gives it back: undefined when there are none, or not now. Whoever
+   * takes them says what became of them, by {@link joined}.
+   */
+  join(session: Session, key: string): Batch | undefined {
+    if (session.isUnsettled || session.isOver || this.#isSent(key)) return undefined
+    if (this.#desk.options.sessions.current(session.ttl) !== session) return undefined
+    const ours = (request: Request) => request.key === key && request.details.ttl === session.ttl
+    const taken = this.#queue.filter(ours)
+    if (taken.length === 0 || taken.length > batchSize || taken.some(({ waits, givenUp }) => !waits || givenUp))
+      return undefined
+    this.#queue = this.#queue.filter(request => !ours(request))
+    const asked = this.#mark(taken, session)
+    if (asked.length === 0) return undefined
+    this.#desk.options.metrics.batches.acquire.record(asked.length)
+    this.#asking.add(asked)
+    return { asked, generation: session.generation }
+  }
+
+  joined(batch: Batch, session: Session, answers: readonly Answer[]): void {
+    this.#asking.delete(batch.asked)
+    this.deliver(answers, session, batch)
+    this.#desk.tookIn()
+  }
+
+  /** The call that they were joined to has failed. */
+  notJoined({ asked }: Batch, session: Session, error: unknown): void {
+    this.#asking.delete(asked)
+    if (error instanceof BrokenConnection && error.sent) session.isUnsettled = true
+    this.#failed(asked, error)
+    this.#desk.tookIn()
+  }
+
+  /** What was left to another call is asked for here, if that did not take it. */
+  resume(): void {
+    if (this.#queue.length > 0) this.#worker.wake()
   }
 
   /** Looks after what a session waits for, or after some keys of it. */
@@ -110,22 +158,25 @@ export class Asker {
   }
 
   #takeBatch(): Request[] | undefined {
-    const ttl = this.#queue[0]?.details.ttl
-    if (ttl === undefined) return undefined
+    const { returner } = this.#counter
     const batch: Request[] = []
     const rest: Request[] = []
+    let ttl: number | undefined
     for (const request of this.#queue) {
       if (request.givenUp) {
         // It may have been asked for before: an answer was lost.
-        this.#counter.returner.cancel(request)
+        returner.cancel(request)
         continue
       }
       if (request.stage === 'done') continue
-      if (batch.length < batchSize && request.details.ttl === ttl) batch.push(request)
+      // What is about to be given back may be asked for in the same call.
+      const goesAlong = returner.isDue(request.key)
+      if (!goesAlong) ttl ??= request.details.ttl
+      if (!goesAlong && batch.length < batchSize && request.details.ttl === ttl) batch.push(request)
       else rest.push(request)
     }
     this.#queue = rest
-    return batch
+    return batch.length > 0 ? batch : undefined
   }
 
   async #askFor(batch: Request[]): Promise<Rest | undefined> {
@@ -150,12 +201,11 @@ export class Asker {
       this.#backoff.reset()
       return () => {
         metrics.answeredAt = ticks()
-        const byId = new Map(asked.map(request => [request.id, request]))
-        this.deliver(answers, under, { byId, generation })
+        this.deliver(answers, under, { asked, generation })
       }
     } catch (error) {
       if (session && error instanceof BrokenConnection && error.sent) session.isUnsettled = true
-      await this.#failed(batch, error)
+      if (this.#failed(batch, error)) await this.#backoff.wait()
       return undefined
     }
   }
@@ -178,12 +228,8 @@ export class Asker {
     return asked
   }
 
-  #again(batch: Request[]): void {
-    this.#queue.unshift(...batch.filter(request => request.stage !== 'done'))
-  }
-
-  /** Transient failures are tried again, those of the connection for as long as the request's ttl. */
-  async #failed(batch: Request[], error: unknown): Promise<void> {
+  /** Transient failures are tried again, those of the connection for as long as the request's ttl: true, there are such. */
+  #failed(batch: readonly Request[], error: unknown): boolean {
     const failure = explain(error, this.#desk.options.schema)
     const again: Request[] = []
     for (const request of batch) {
@@ -203,8 +249,9 @@ export class Asker {
       request.fail(failure)
       if (wasSent) this.#counter.returner.cancel(request)
     }
-    this.#again(again)
-    if (again.length > 0) await this.#backoff.wait()
+    this.#queue.unshift(...again.filter(request => request.stage !== 'done'))
+    this.resume()
+    return again.length > 0
   }
 
   async #look(session: Session, keys: Set<string> | null): Promise<undefined> {
@@ -226,7 +273,8 @@ export class Asker {
   }
 
   /** Takes the answers of a call in, whichever it was. Who follows in a run comes right after its grant. */
-  deliver(answers: readonly Answer[], session: Session, asked?: Asked): void {
+  deliver(answers: readonly Answer[], session: Session, batch?: Batch): void {
+    const asked = batch && { ...batch, byId: new Map(batch.asked.map(request => [request.id, request])) }
     for (let i = 0; i < answers.length; i += 1) {
       const answer = answers[i] as Answer
       this.#deliver(answer, session, asked)

@@ -10,7 +10,7 @@ export class Counter {
 
   /** @param areWaitedFor whether somebody waits for most of what is given back here */
   constructor(desk: Desk, askWire: Wire, returnWire: Wire, areWaitedFor: boolean) {
-    this.asker = new Asker(desk, this, askWire)
+    this.asker = new Asker(desk, this, askWire, areWaitedFor)
     this.returner = new Returner(desk, this, returnWire, areWaitedFor)
   }
 }

@@ -5,10 +5,10 @@ import type { TransactionHost } from '../guard/transaction.ts'
 import { type Metrics, ticks } from '../metrics.ts'
 import type { Knowledge } from '../session/knowledge.ts'
 import type { Session } from '../session/session.ts'
-import { Contended } from './contended.ts'
 import { Counter } from './counter.ts'
 import type { Line } from './line.ts'
 import { Lock, type LockHost } from './lock.ts'
+import { Recent } from './recent.ts'
 import type { Request } from './request.ts'
 import type { Run } from './run.ts'
 
@@ -42,7 +42,8 @@ export interface DeskOptions {
 export class Desk implements LockHost {
   readonly #common: Counter
   readonly #busy: Counter
-  readonly #contended = new Contended()
+  /** Their calls wait for those of other processes, and for flushes, and the other keys need not. */
+  readonly #contended = new Recent()
   /** Keys that are going over, and their requests: what was sent at the common counter is to be answered first. */
   readonly #moving = new Map<string, Request[]>()
   readonly options: DeskOptions

@@ -11,6 +11,7 @@ import { ticks } from '../metrics.ts'
 import type { Session } from '../session/session.ts'
 import type { Counter } from './counter.ts'
 import type { Desk } from './desk.ts'
+import { Recent } from './recent.ts'
 import type { Request } from './request.ts'
 import { isAbove } from './run.ts'
 import { type Rest, Worker } from './worker.ts'
@@ -56,6 +57,10 @@ export class Returner {
   readonly #backoff = new Backoff(25, 1_000)
   readonly #debts = new Map<Session, Debts>()
   readonly #hints = new Map<string, Set<string>>()
+  /** Keys that are waited for, and about to be given back, or on their way. */
+  readonly #due = new Set<string>()
+  /** Keys that another process was handed. */
+  readonly #shared = new Recent()
   /** Given back, but pinned by a guard: asked again until it has moved on. */
   readonly #pinned = new Set<string>()
 
@@ -81,6 +86,7 @@ export class Returner {
     session.held.delete(grant)
     if (session.isOver) return Promise.resolve('released')
     session.returning.add(grant)
+    if (this.#notifies) this.#due.add(key)
     keepAlive()
     this.#waiting += 1
     return new Promise(resolve => {
@@ -88,6 +94,11 @@ export class Returner {
       this.#patience ??= setTimeout(() => this.#losePatience(), releasePatience).unref()
       this.#worker.wake()
     })
+  }
+
+  /** Whether a key is being given back: whoever asks for it is asked for in that call, or else after it, in one. */
+  isDue(key: string): boolean {
+    return this.#due.size > 0 && this.#due.has(key)
   }
 
   /** Gives a request up in the database, then fails it with the reason for which it was given up. */
@@ -196,11 +207,11 @@ export class Returner {
       debts.grants.splice(0, grants.length)
       const again = new Set(answers.filter(({ outcome }) => outcome === 'again').map(({ token }) => token))
       debts.grants.push(...grants.filter(grant => again.has(grant.token)))
-      this.#deliver(answers, session)
       if (this.#pinned.size > 0) for (const { token } of grants) this.#pinned.delete(token)
       this.#note(answers, session)
       return () => {
         for (const grant of grants) if (!again.has(grant.token)) this.#done(session, grant)
+        this.#noLongerDue(grants)
       }
     } else if (debts.requests.size > 0) {
       await session.settleGeneration(wire, callTimeout)
@@ -222,15 +233,42 @@ export class Returner {
     return undefined
   }
 
+  /** What it brings is delivered. */
   async #release(session: Session, grants: readonly Grant[]): Promise<Answer[]> {
     const { calls, callTimeout, knowledge, channel, metrics } = this.#desk.options
     const args = [this.#wire, callTimeout, session.id, grants, knowledge.witness()] as const
-    if (!this.#notifies) return await calls.release(...args)
-    const answers = await calls.releaseAndNotify(...args, channel)
-    metrics.sent += answers.filter(
-      ({ outcome, channel: told }) => outcome === 'handed' && told === null,
-    ).length
-    return answers
+    if (!this.#notifies) {
+      const answers = await calls.release(...args)
+      this.#deliver(answers, session)
+      return answers
+    }
+    const { asker } = this.#counter
+    const [{ key }] = grants as [Grant]
+    // Where others wait, who is next need not wait for us to ask, and all of ours are in line side by side.
+    const anew = grants.length === 1 && !this.#shared.has(key) ? asker.join(session, key) : undefined
+    try {
+      const answers = await calls.releaseAndNotify(...args, channel, anew)
+      for (const answer of answers) {
+        if (answer.outcome !== 'handed' || answer.channel === channel) continue
+        metrics.sent += 1
+        if (answer.key !== null) this.#shared.add(answer.key)
+      }
+      if (!anew) this.#deliver(answers, session)
+      else {
+        metrics.answeredAt = ticks()
+        asker.joined(anew, session, answers)
+      }
+      return answers
+    } catch (error) {
+      if (anew) asker.notJoined(anew, session, error)
+      this.#noLongerDue(grants)
+      throw error
+    }
+  }
+
+  #noLongerDue(grants: readonly Grant[]): void {
+    for (const { key } of grants) this.#due.delete(key)
+    this.#counter.asker.resume()
   }
 
   /** For people only: what fails for good is left, and nothing else is held up by it. */
@@ -284,6 +322,7 @@ export class Returner {
   }
 
   #forget(session: Session, debts: Debts): void {
+    this.#noLongerDue(debts.grants)
     for (const grant of debts.grants.splice(0)) this.#done(session, grant)
     for (const request of debts.requests) request.fail(request.givenUp)
     debts.requests.clear()

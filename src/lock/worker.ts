@@ -7,9 +7,15 @@ export class Worker {
   #isRunning = false
   #idle: (() => void)[] = []
 
-  /** @param step one batch of work, or undefined when there is none, or none that may go before what is left of the last */
-  constructor(step: (isRestLeft: boolean) => Promise<Rest | undefined> | undefined) {
+  readonly #gathers: boolean
+
+  /**
+   * @param step one batch of work, or undefined when there is none, or none that may go before what is left of the last
+   * @param gathers whether each batch waits until all promises have had their say, not the first alone
+   */
+  constructor(step: (isRestLeft: boolean) => Promise<Rest | undefined> | undefined, gathers = false) {
     this.#step = step
+    this.#gathers = gathers
   }
 
   get isRunning(): boolean {
@@ -45,6 +51,7 @@ export class Worker {
       } catch (error) {
         tell(error)
       }
+      if (this.#gathers) await new Promise<void>(resolve => process.nextTick(resolve))
     }
     this.#isRunning = false
     for (const resolve of this.#idle.splice(0)) resolve()

@@ -77,6 +77,7 @@ const published = [
     'query',
     'raise_generation',
     'release',
+    'release_and_acquire',
     'release_and_notify',
     'schema_version',
     'settle',

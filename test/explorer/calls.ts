@@ -81,6 +81,20 @@ export const release = (session: string, ...places: readonly Place[]): Call =>
     `${keys(places)}, array[${places.map(place => place.token ?? 0)}]::bigint[]`,
   )
 
+export const releaseAndAcquire = (
+  session: string,
+  grant: Place,
+  places: readonly Place[],
+  { generation = 1 }: { generation?: number } = {},
+): Call =>
+  call(
+    'release_and_acquire',
+    session,
+    [grant, ...places],
+    `${generation}, ${escapeLiteral(grant.key)}, ${grant.token}, ${requests(places)}`,
+    { generation, words: 'release and acquire' },
+  )
+
 export const cancel = (session: string, ...places: readonly Place[]): Call =>
   call('cancel', session, places, `${keys(places)}, ${requests(places)}`)
 

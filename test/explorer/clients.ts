@@ -24,6 +24,9 @@ interface Client {
   crashed: boolean
 }
 
+const asking = ['acquire', 'release_and_acquire']
+const releasing = ['release', 'release_and_acquire']
+
 /** What the processes believe, by what they have sent and what was answered. */
 export class Clients {
   readonly requests = new Map<string, Request>()
@@ -57,7 +60,7 @@ export class Clients {
   sent(call: Call, generation = 1): void {
     if (call.function === 'force_release') for (const { key } of call.places) this.forced.add(key)
     for (const place of call.places) {
-      if (call.function === 'acquire' && place.request && call.session) {
+      if (asking.includes(call.function) && place.request && call.session) {
         const { is } = this.requests.get(place.request) ?? {}
         if (is === 'leaving' || is === 'gone') continue
         this.requests.set(place.request, {
@@ -68,7 +71,8 @@ export class Clients {
           is: 'asked',
         })
       }
-      if (call.function === 'release' || call.function === 'cancel') {
+      const givesUp = call.function === 'cancel' || (releasing.includes(call.function) && place.token !== undefined)
+      if (givesUp) {
         for (const each of this.#of(call.session)) {
           if (each.id === place.request) each.is = 'leaving'
           if (each.key !== place.key || each.token === undefined || place.token === undefined) continue
@@ -97,15 +101,17 @@ export class Clients {
       else client.over = true
     }
     if (call.function === 'close_session') client.over = true
-    if (!['release', 'cancel', 'close_session'].includes(call.function)) return
+    if (!['cancel', 'close_session', ...releasing].includes(call.function)) return
     for (const request of this.#of(call.session)) {
       const named = call.places.some(
         place =>
-          place.request === request.id ||
+          (place.request === request.id && call.function !== 'release_and_acquire') ||
           (place.token !== undefined && request.token !== undefined && request.token <= place.token),
       )
-      // It has to be sent once more.
-      if (reply.answers.some(({ outcome, token }) => outcome === 'again' && token === request.token)) continue
+      // It has to be sent once more, and with it whoever of a run was before.
+      const isLeft = ({ outcome, token, key }: Answer) =>
+        outcome === 'again' && key === request.key && token !== null && (request.token ?? 0) <= token
+      if (reply.answers.some(isLeft)) continue
       if (request.is === 'leaving' && (named || call.function === 'close_session')) request.is = 'gone'
     }
   }
@@ -160,7 +166,7 @@ export class Clients {
     if (outcome === 'granted' && token !== null) Object.assign(request, { is: 'held', token })
     if (outcome === 'queued') request.is = 'waiting'
     if (outcome === 'follows' && token !== null) Object.assign(request, { is: 'waiting', token })
-    if (call.function === 'acquire' && ['busy', 'again', 'dead'].includes(outcome)) request.is = 'refused'
+    if (asking.includes(call.function) && ['busy', 'again', 'dead'].includes(outcome)) request.is = 'refused'
   }
 
   #of(session: string | undefined): Request[] {

@@ -107,7 +107,7 @@ export class Record {
   }
 
   checkAnswers(call: Call, reply: Reply): void {
-    if (call.function !== 'acquire') return
+    if (call.function !== 'acquire' && call.function !== 'release_and_acquire') return
     for (const { request, outcome, token } of reply.answers) {
       const own = request === null ? undefined : this.clients.requests.get(request)
       if (!own || own.is === 'leaving' || own.is === 'gone') continue
@@ -118,7 +118,9 @@ export class Record {
           ? row?.token === token
           : outcome === 'queued'
             ? ticket !== undefined
-            : !row && !ticket
+            : outcome === 'follows'
+              ? ticket?.token === token
+              : !row && !ticket
       if (!right)
         throw new Violation(`${call.words} was answered ${outcome}, which is not what was committed`)
     }
@@ -210,8 +212,10 @@ export class Record {
     if (token <= highest)
       throw new Violation(`the tokens of ${key} do not rise: ${token} was granted after ${highest}`)
     const place = this.#tickets.get(`${request} ${key}`) ?? Number.POSITIVE_INFINITY
+    const isOfRun = (number: number | null) => number !== null && number > token && number <= row.tokenTo
     const passed = state.waiters.find(
-      each => each.key === key && each.ticket < place && !isDead(state, each.session),
+      each =>
+        each.key === key && each.ticket < place && !isOfRun(each.token) && !isDead(state, each.session),
     )
     if (passed)
       throw new Violation(

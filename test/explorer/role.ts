@@ -27,5 +27,5 @@ export function start(script: Script): Role {
  */
 export function isNoticed(call: Call | undefined): boolean {
   if (call === undefined) return false
-  return ['release', 'cancel', 'close_session'].includes(call.function) || call.isolation !== 'read committed'
+  return ['release', 'release_and_acquire', 'cancel', 'close_session'].includes(call.function) || call.isolation !== 'read committed'
 }

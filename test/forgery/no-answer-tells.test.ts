@@ -187,6 +187,12 @@ describe.each(['application', 'operator'] as const)('the %s role', kind => {
       ],
       fenced: [['select $schema.fenced()']],
       turn: [['select $schema.turn($1, $2, $3)', mine, keys, tokens]],
+      release_and_acquire: [
+        ['select * from $schema.release_and_acquire($1, 1, $2, 7, $3)', mine, 'one', requests],
+        ['select * from $schema.release_and_acquire($1, 9, $2, 7, $3)', mine, 'one', requests],
+        ['select * from $schema.release_and_acquire(null, 1, null, null, $1)', requests],
+        ['select * from $schema.release_and_acquire($1, 1, $2, 7, null)', mine, 'one'],
+      ],
       release_and_notify: [
         ['call $schema.release_and_notify($1, $2, $3, null, null)', mine, keys, keys.map(() => '7')],
         [
@@ -195,6 +201,14 @@ describe.each(['application', 'operator'] as const)('the %s role', kind => {
           ['notified'],
           [held.notified],
           'mine',
+        ],
+        [
+          'call $schema.release_and_notify($1, $2, $3, null, $4, 1, $5)',
+          mine,
+          ['one'],
+          ['7'],
+          'mine',
+          requests,
         ],
       ],
       heartbeat: [

@@ -153,7 +153,7 @@ test('a repeated request is one ticket, and one grant', async () => {
   expect(await stage.line(key)).toEqual([])
 })
 
-test('a ticket without a row is mended by a tick', async () => {
+test('a ticket without a row is mended by a tick of its process', async () => {
   const key = stage.key()
   const [waiter, other]: [Actor, Actor] = await cast('waiter', 'other')
   const request = randomUUID()
@@ -162,9 +162,79 @@ test('a ticket without a row is mended by a tick', async () => {
     waiter.session,
     request,
   ])
-  await stage.reapDue()
-  expect(await other.tick()).toMatchObject([{ outcome: 'handed', key }])
+  expect(await other.tick([key], [randomUUID()])).toMatchObject([{ outcome: 'again' }])
   expect(await waiter.tick([key], [request])).toMatchObject([{ outcome: 'granted', request }])
+})
+
+test('a ticket from before the line’s beginning is found by a tick of its process', async () => {
+  const key = stage.key()
+  const [holder, waiter]: [Actor, Actor] = await cast('holder', 'waiter')
+  const { token } = await holder.acquire(key)
+  const request = randomUUID()
+  await stage.sql(
+    `insert into $schema.waiters (ticket, key, session, request) overriding system value
+       select served, key, $2, $3 from $schema.locks where key = $1`,
+    [key, waiter.session, request],
+  )
+  await stage.sql('update $schema.locks set contended = true where key = $1', [key])
+  expect(await waiter.tick([key], [request])).toMatchObject([{ outcome: 'queued', request }])
+  await holder.release(key, token)
+  expect(await stage.lock(key)).toMatchObject({ session: waiter.session })
+})
+
+/** How many entries of the index over the lines were read so far in this transaction. */
+const read = async (actor: Actor) => {
+  const [row] = await actor.sql(
+    `select pg_stat_get_xact_tuples_returned('$schema.waiters_line'::regclass)::int as read`,
+  )
+  return row?.read as number
+}
+
+// In one transaction nothing that is deleted can be cleared away, as beside a transaction that holds a snapshot.
+test('whoever was served before is not read again: by hand-over, run after run', async () => {
+  const key = stage.key()
+  const [one, other]: [Actor, Actor] = await cast('one', 'other')
+  const rounds = 40
+  await one.begin()
+  const ask = (session: string) =>
+    one.sql(
+      'select * from $schema.acquire($1, 1, array_fill($2::text, $3), array(select gen_random_uuid() from generate_series(1, 3)))',
+      [session, key, [3]],
+    )
+  const give = (session: string) =>
+    one.sql(
+      'select $schema.release($1, array[key], array[coalesce(token_to, token)]) from $schema.locks where key = $2',
+      [session, key],
+    )
+  await ask(one.session)
+  await ask(other.session)
+  const before = await read(one)
+  for (let round = 0; round < rounds; round += 1) {
+    for (const session of [one.session, other.session]) {
+      await give(session)
+      await ask(session)
+    }
+  }
+  expect((await read(one)) - before).toBeLessThan(rounds * 2 * 40)
+  await one.rollback()
+})
+
+test('whoever was served before is not read again: asked for anew, run after run', async () => {
+  const key = stage.key()
+  const [one]: [Actor] = await cast('one')
+  const rounds = 60
+  await one.begin()
+  await one.acquire(key)
+  const before = await read(one)
+  for (let round = 0; round < rounds; round += 1) {
+    await one.sql(
+      `select $schema.release_and_acquire($1, 1, key, coalesce(token_to, token), array(select gen_random_uuid() from generate_series(1, 5)))
+         from $schema.locks where key = $2`,
+      [one.session, key],
+    )
+  }
+  expect((await read(one)) - before).toBeLessThan(rounds * 30)
+  await one.rollback()
 })
 
 /** Who meets a row that was released under a guard, once that has ended, hands it over. */

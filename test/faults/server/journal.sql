@@ -67,6 +67,8 @@ begin
   return null;
 end $$;
 create trigger audit_turns after update of token on fencepost.waiters for each row execute function audit.on_turns();
+create trigger audit_turns_anew after insert on fencepost.waiters for each row when (new.token is not null)
+  execute function audit.on_turns();
 
 create function audit.on_sessions() returns trigger language plpgsql security definer set search_path = pg_catalog as $$
 begin

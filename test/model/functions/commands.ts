@@ -36,6 +36,13 @@ export type Command =
   | { readonly do: 'force'; readonly grant: number; readonly now: boolean }
   | { readonly do: 'due'; readonly key: number }
   | { readonly do: 'raise'; readonly slot: number; readonly stale: boolean }
+  | {
+      readonly do: 'anew'
+      readonly grant: number
+      readonly requests: number
+      readonly repeats: boolean
+      readonly stale: boolean
+    }
   | { readonly do: 'turn'; readonly grant: number }
   | { readonly do: 'pin'; readonly guard: number; readonly grant: number }
   | { readonly do: 'unpin'; readonly guard: number; readonly commit: boolean }
@@ -80,6 +87,16 @@ const command: fc.Arbitrary<Command> = fc.oneof(
   { weight: 2, arbitrary: fc.record({ do: just('force'), grant: fc.nat(3), now: rarely }) },
   { weight: 1, arbitrary: fc.record({ do: just('due'), key: fc.nat(keys.length - 1) }) },
   { weight: 1, arbitrary: fc.record({ do: just('raise'), slot, stale: rarely }) },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      do: just('anew'),
+      grant: fc.nat(3),
+      requests: fc.integer({ min: 1, max: 3 }),
+      repeats: rarely,
+      stale: rarely,
+    }),
+  },
   { weight: 3, arbitrary: fc.record({ do: just('turn'), grant: fc.nat(3) }) },
   { weight: 4, arbitrary: fc.record({ do: just('pin'), guard, grant: fc.nat(3) }) },
   { weight: 3, arbitrary: fc.record({ do: just('unpin'), guard, commit: fc.boolean() }) },

@@ -82,6 +82,21 @@ export class DatabaseSide {
     ])
   }
 
+  releaseAndAcquire(
+    session: string,
+    generation: number,
+    { key, token }: { key: string; token: string },
+    requests: readonly string[],
+  ): Promise<Row[]> {
+    return this.#answers('release_and_acquire($1, $2, $3, $4, $5)', [
+      session,
+      generation,
+      key,
+      token,
+      requests,
+    ])
+  }
+
   async turn(session: string, key: string, token: string): Promise<void> {
     await this.#query('select SCHEMA.turn($1, $2, $3)', [session, [key], [token]])
   }

@@ -42,6 +42,7 @@ test('the SQL functions do what the model does, call after call', async () => {
     'cancelled',
     'forced',
     'dead',
+    'anew',
     'a guard',
     'no guard',
   ]) {

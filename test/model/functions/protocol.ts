@@ -128,10 +128,7 @@ export class Protocol {
       ...rest.flatMap(pair => {
         const isSame = this.grants.get(pair.key) === before.get(pair.key)
         if (!isSame || !this.#isTheirs(id, pair)) return [{ outcome: 'absent', key: pair.key }]
-        const served = this.#followers(pair.key).filter(
-          ({ inRun }) => inRun && inRun.place <= Number(pair.place),
-        )
-        this.#lineWithout(pair.key, ticket => served.includes(ticket))
+        this.#serve(pair)
         const moved = this.#take(pair.key, id)
         const outcome = moved.outcome === 'pinned' ? 'pinned' : 'released'
         return [{ outcome, key: pair.key }, ...this.#tell(moved)]
@@ -139,12 +136,32 @@ export class Protocol {
     ]
   }
 
+  /** Of one grant, whose key is asked for anew. */
+  releaseAndAcquire(id: string, generation: number, pair: Pair, requests: readonly string[]): Said[] {
+    const { key } = pair
+    const session = this.sessions.get(id)
+    if (!session || session.died || session.expired || session.generation !== generation) {
+      return [{ outcome: 'again', key }, ...requests.map(request => ({ outcome: 'dead', request }))]
+    }
+    const wants = requests.map(request => ({ key, request, waits: true }))
+    if (!this.#isTheirs(id, pair)) return [{ outcome: 'absent', key }, ...this.#enqueue(id, key, wants)]
+    this.#serve(pair)
+    const [first, ...others] = requests as [string, ...string[]]
+    if (this.#line(key).length === 0 && !this.#isPinned(key)) {
+      this.#line(key).push(...others.map(request => ({ request, session: id })))
+      this.#grant(key, id, first)
+      return this.#members(key)
+    }
+    const moved = this.#take(key, id)
+    const outcome = moved.outcome === 'pinned' ? 'pinned' : 'released'
+    return [{ outcome, key }, ...this.#tell(moved), ...this.#enqueue(id, key, wants)]
+  }
+
   turn(id: string, { key, place }: Pair): void {
     const held = this.grants.get(key)
     const own = this.#followers(key).find(({ inRun }) => inRun?.place === place)
     if (!held || held.session !== id || held.released || !own) return
-    const had = this.#followers(key).filter(({ inRun }) => inRun && inRun.place <= Number(place))
-    this.#lineWithout(key, ticket => had.includes(ticket))
+    this.#serve({ key, place })
     held.request = own.request
   }
 
@@ -309,6 +326,12 @@ export class Protocol {
   #tell(moved: Said | undefined): Said[] {
     if (moved?.outcome === 'handed') return [moved]
     return moved?.outcome === 'granted' ? this.#members(moved.key as string) : []
+  }
+
+  /** Who had a turn in the run up to this place is in line no more. */
+  #serve({ key, place }: Pair): void {
+    const served = this.#followers(key).filter(({ inRun }) => inRun && inRun.place <= Number(place))
+    this.#lineWithout(key, ticket => served.includes(ticket))
   }
 
   #lineWithout(key: string, isOut: (ticket: Ticket) => boolean): void {

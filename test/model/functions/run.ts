@@ -133,6 +133,19 @@ export class Run {
         const said = model.force(grant.key, this.#stands(grant), command.now)
         return await this.#compare(await database.force(grant.key, grant.token, command.now), said)
       }
+      case 'anew': {
+        const [grant] = pick(this.#grants(), [command.grant])
+        if (!grant) return
+        const { key, session: holder } = grant
+        const under = (model.sessions.get(holder)?.generation ?? 1) - Number(command.stale)
+        const known = this.#asked.find(asked => asked.session === holder && asked.key === key)
+        const requests = Array.from({ length: command.requests }, newId)
+        if (command.repeats && known) requests.unshift(known.request)
+        this.#asked.unshift(...requests.map(request => ({ session: holder, key, request })))
+        const said = model.releaseAndAcquire(holder, under, this.#placed(grant), requests)
+        this.#count('anew')
+        return await this.#compare(await database.releaseAndAcquire(holder, under, grant, requests), said)
+      }
       case 'turn': {
         const [grant] = pick(this.#grants(), [command.grant])
         if (!grant) return

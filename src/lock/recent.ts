@@ -1,12 +1,9 @@
-/** Milliseconds for which a key counts as contended after it was last found so. */
+/** Milliseconds for which it counts after it was last found so. */
 const memory = 1_000
 const sweepAt = 1_000
 
-/**
- * Which keys are contended, by what was answered: their calls wait for those of other processes, and for flushes, and the
- * other keys need not.
- */
-export class Contended {
+/** Keys of which an answer said something lately. */
+export class Recent {
   readonly #until = new Map<string, number>()
 
   has(key: string): boolean {
