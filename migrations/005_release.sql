@@ -238,7 +238,7 @@ begin
   loop
     result := row(want.request, 'absent', null, want.key, null, null);
     moved := null;
-    delete from waiters w where w.request = want.request and w.key = want.key and w.session is not distinct from cancel.session;
+    delete from waiters w where w.request = want.request and w.key is not distinct from want.key and w.session is not distinct from cancel.session;
     if found then result.outcome := 'cancelled'; end if;
     -- A row that came into being since (a repair) is looked at only where it can be had without waiting.
     if not want.there then

@@ -99,7 +99,7 @@ begin
       from unnest(look.keys, look.requests) u(key, request)
       left join locks l on l.key = u.key
       left join locks g on g.key = u.key and g.request = u.request and g.session = look.session and not g.released
-      left join waiters w on w.request = u.request and w.key = u.key;
+      left join waiters w on w.request = u.request and w.key is not distinct from u.key;
   -- All of a run, also who was not asked for: one who learns of it late finds it over.
   return query
     select m.* from (select l.key from locks l
@@ -116,14 +116,14 @@ create function mend_lines(keys text[], requests uuid[]) returns void language p
 begin
   insert into locks (key, token, contended, released)
     select distinct w.key, 0, true, true
-      from unnest(mend_lines.keys, mend_lines.requests) u(key, request) join waiters w on w.request = u.request and w.key = u.key
+      from unnest(mend_lines.keys, mend_lines.requests) u(key, request) join waiters w on w.request = u.request and w.key is not distinct from u.key
      where not exists (select from locks l where l.key = w.key) order by w.key
     on conflict do nothing;
   if found then perform durable(); end if;
   update locks l set served = 0
     where l.key = any (array(
       select m.key from unnest(mend_lines.keys, mend_lines.requests) u(key, request)
-        join waiters w on w.request = u.request and w.key = u.key
+        join waiters w on w.request = u.request and w.key is not distinct from u.key
         join locks m on m.key = w.key
        where w.ticket <= m.served for no key update of m skip locked));
   if found then perform durable(); end if;

@@ -80,7 +80,11 @@ export class Asker {
     if (this.#desk.options.sessions.current(session.ttl) !== session) return undefined
     const ours = (request: Request) => request.key === key && request.details.ttl === session.ttl
     const taken = this.#queue.filter(ours)
-    if (taken.length === 0 || taken.length > batchSize || taken.some(({ waits, givenUp }) => !waits || givenUp))
+    if (
+      taken.length === 0 ||
+      taken.length > batchSize ||
+      taken.some(({ waits, givenUp }) => !waits || givenUp)
+    )
       return undefined
     this.#queue = this.#queue.filter(request => !ours(request))
     const asked = this.#mark(taken, session)
@@ -91,6 +95,7 @@ export class Asker {
   }
 
   joined(batch: Batch, session: Session, answers: readonly Answer[]): void {
+    this.#desk.options.metrics.answeredAt = ticks()
     this.#asking.delete(batch.asked)
     this.deliver(answers, session, batch)
     this.#desk.tookIn()
@@ -303,6 +308,8 @@ export class Asker {
     let grows = false
     for (const follower of followers) {
       const request = this.#find(follower, asked)
+      // Given up while it was asked for: nobody has taken it back yet.
+      if (request?.givenUp && asked) this.#counter.returner.cancel(request)
       if (!request || !run.add(request, follower.token as string)) continue
       grows = true
       if (request.stage !== 'queued') this.#desk.options.queued(request, session, null)

@@ -9,6 +9,7 @@ import type { Wire } from '../database/lane.ts'
 import { keepAlive, letGo } from '../keep-alive.ts'
 import { ticks } from '../metrics.ts'
 import type { Session } from '../session/session.ts'
+import type { Batch } from './asker.ts'
 import type { Counter } from './counter.ts'
 import type { Desk } from './desk.ts'
 import { Recent } from './recent.ts'
@@ -203,16 +204,21 @@ export class Returner {
     } else if (paysGrants) {
       const grants = debts.grants.slice(0, this.#shareOf(debts.grants.length))
       metrics.batches.release.record(grants.length)
-      const answers = await this.#release(session, grants)
+      const { answers, anew } = await this.#release(session, grants)
       debts.grants.splice(0, grants.length)
       const again = new Set(answers.filter(({ outcome }) => outcome === 'again').map(({ token }) => token))
       debts.grants.push(...grants.filter(grant => again.has(grant.token)))
-      if (this.#pinned.size > 0) for (const { token } of grants) this.#pinned.delete(token)
-      this.#note(answers, session)
-      return () => {
+      const done = () => {
         for (const grant of grants) if (!again.has(grant.token)) this.#done(session, grant)
         this.#noLongerDue(grants)
       }
+      // Who gave it back before who has it next: should they want it again, they have asked first.
+      if (this.#notifies) done()
+      if (anew) this.#counter.asker.joined(anew, session, answers)
+      else this.#deliver(answers, session)
+      if (this.#pinned.size > 0) for (const { token } of grants) this.#pinned.delete(token)
+      this.#note(answers, session)
+      return this.#notifies ? undefined : done
     } else if (debts.requests.size > 0) {
       await session.settleGeneration(wire, callTimeout)
       const requests = [...debts.requests].slice(0, batchSize)
@@ -233,15 +239,10 @@ export class Returner {
     return undefined
   }
 
-  /** What it brings is delivered. */
-  async #release(session: Session, grants: readonly Grant[]): Promise<Answer[]> {
+  async #release(session: Session, grants: readonly Grant[]): Promise<{ answers: Answer[]; anew?: Batch }> {
     const { calls, callTimeout, knowledge, channel, metrics } = this.#desk.options
     const args = [this.#wire, callTimeout, session.id, grants, knowledge.witness()] as const
-    if (!this.#notifies) {
-      const answers = await calls.release(...args)
-      this.#deliver(answers, session)
-      return answers
-    }
+    if (!this.#notifies) return { answers: await calls.release(...args) }
     const { asker } = this.#counter
     const [{ key }] = grants as [Grant]
     // Where others wait, who is next need not wait for us to ask, and all of ours are in line side by side.
@@ -253,12 +254,7 @@ export class Returner {
         metrics.sent += 1
         if (answer.key !== null) this.#shared.add(answer.key)
       }
-      if (!anew) this.#deliver(answers, session)
-      else {
-        metrics.answeredAt = ticks()
-        asker.joined(anew, session, answers)
-      }
-      return answers
+      return anew ? { answers, anew } : { answers }
     } catch (error) {
       if (anew) asker.notJoined(anew, session, error)
       this.#noLongerDue(grants)

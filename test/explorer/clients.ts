@@ -71,7 +71,8 @@ export class Clients {
           is: 'asked',
         })
       }
-      const givesUp = call.function === 'cancel' || (releasing.includes(call.function) && place.token !== undefined)
+      const givesUp =
+        call.function === 'cancel' || (releasing.includes(call.function) && place.token !== undefined)
       if (givesUp) {
         for (const each of this.#of(call.session)) {
           if (each.id === place.request) each.is = 'leaving'

@@ -214,8 +214,7 @@ export class Record {
     const place = this.#tickets.get(`${request} ${key}`) ?? Number.POSITIVE_INFINITY
     const isOfRun = (number: number | null) => number !== null && number > token && number <= row.tokenTo
     const passed = state.waiters.find(
-      each =>
-        each.key === key && each.ticket < place && !isOfRun(each.token) && !isDead(state, each.session),
+      each => each.key === key && each.ticket < place && !isOfRun(each.token) && !isDead(state, each.session),
     )
     if (passed)
       throw new Violation(

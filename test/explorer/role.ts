@@ -27,5 +27,8 @@ export function start(script: Script): Role {
  */
 export function isNoticed(call: Call | undefined): boolean {
   if (call === undefined) return false
-  return ['release', 'release_and_acquire', 'cancel', 'close_session'].includes(call.function) || call.isolation !== 'read committed'
+  return (
+    ['release', 'release_and_acquire', 'cancel', 'close_session'].includes(call.function) ||
+    call.isolation !== 'read committed'
+  )
 }

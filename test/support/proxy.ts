@@ -25,6 +25,7 @@ export async function startProxy(target: string): Promise<PostgresProxy> {
 
 interface Watch {
   readonly match: (request: string) => boolean
+  readonly loses: 'request' | 'reply'
   readonly done: () => void
 }
 
@@ -102,7 +103,12 @@ export class PostgresProxy {
    * @param match is given each chunk of bytes on its way to the server, as text
    */
   dropReplyAfter(match: (request: string) => boolean): Promise<void> {
-    return new Promise(done => this.#watches.add({ match, done }))
+    return new Promise(done => this.#watches.add({ match, done, loses: 'reply' }))
+  }
+
+  /** Swallows the first request for which `match` is true, and resets the connection. Settles when that has happened. */
+  dropRequest(match: (request: string) => boolean): Promise<void> {
+    return new Promise(done => this.#watches.add({ match, done, loses: 'request' }))
   }
 
   /** Whether new connections are accepted or refused. */
@@ -156,6 +162,11 @@ export class PostgresProxy {
     const watch = [...this.#watches].find(({ match }) => match(chunk.toString()))
     if (watch) {
       this.#watches.delete(watch)
+      if (watch.loses === 'request') {
+        this.#reset(connection)
+        watch.done()
+        return false
+      }
       connection.swallowing = { tail: Buffer.alloc(0), watch }
     }
     return true

@@ -70,9 +70,9 @@ export const naive: readonly Variant[] = [
       { function: 'cancel', from: 'locked := lock_rows(cancel.keys);', to: "locked := '{}';" },
       {
         function: 'cancel',
-        from: 'delete from waiters w where w.request = want.request and w.key = want.key and w.session = cancel.session;',
+        from: 'delete from waiters w where w.request = want.request and w.key is not distinct from want.key and w.session is not distinct from cancel.session;',
         to: `with ticket as (
-               delete from waiters w where w.request = want.request and w.key = want.key and w.session = cancel.session returning w.ticket),
+               delete from waiters w where w.request = want.request and w.key is not distinct from want.key and w.session is not distinct from cancel.session returning w.ticket),
              given_back as (
                delete from locks l where l.key = want.key and l.request = want.request and l.session = cancel.session returning l.token)
              select 'cancelled' into result.outcome from (select ticket from ticket union all select token from given_back) gone limit 1;`,

@@ -1,4 +1,6 @@
 import { acquire, at, release, token } from '../calls.ts'
+import type { Program } from '../program.ts'
+import { runs } from '../programs/runs.ts'
 import { inTurn, letGo } from '../programs/scripts.ts'
 import { cancels, headDies, ownSession, queued, sessions, taken, twoKeys } from './programs.ts'
 import type { Variant } from './variant.ts'
@@ -11,7 +13,7 @@ export const weakened: readonly Variant[] = [
       { function: 'cancel', from: 'locked := lock_rows(cancel.keys);', to: "locked := '{}';" },
       {
         function: 'cancel',
-        from: 'delete from waiters w where w.request = want.request and w.key = want.key and w.session = cancel.session;',
+        from: 'delete from waiters w where w.request = want.request and w.key is not distinct from want.key and w.session is not distinct from cancel.session;',
         to: `delete from waiters w where w.ticket = (
                select x.ticket from waiters x where x.request = want.request and x.key = want.key for update skip locked);`,
       },
@@ -131,4 +133,36 @@ export const weakened: readonly Variant[] = [
     depth: 1,
     finds: /k was taken from S2, who is alive and has not let go/,
   },
+  {
+    name: 'a key asked for anew whatever the generation',
+    edits: [
+      {
+        function: 'release_and_acquire',
+        from: 'and s.generation = release_and_acquire.generation and s.died is null',
+        to: 'and s.died is null',
+      },
+    ],
+    program: of(runs, 'a run is begun anew in a call that is taken for lost, and given up'),
+    depth: 1,
+    finds: /r23, a request that it has given up|r23, which it has given up/,
+  },
+  {
+    name: 'a key asked for anew past the line',
+    edits: [
+      {
+        function: 'release_and_acquire',
+        from: 'and not exists (select from waiters w where w.key = held.key and w.ticket > held.served)',
+        to: '',
+      },
+    ],
+    program: of(runs, 'a run is begun anew behind who is in line and gives up'),
+    depth: 1,
+    finds: /k went to S2, past S3, who was in line before it/,
+  },
 ]
+
+function of(programs: readonly Program[], name: string): Program {
+  const found = programs.find(program => program.name === name)
+  if (!found) throw new Error(`no program ${name}`)
+  return found
+}

@@ -125,6 +125,16 @@ export class Actor {
     return await this.#answers('release($1, $2, $3, $4, $5)', values)
   }
 
+  async releaseAndAcquire(
+    key: string,
+    token: bigint | null,
+    requests: readonly string[],
+    generation = 1,
+  ): Promise<Answer[]> {
+    const values = [this.session, generation, key, String(token), requests]
+    return await this.#answers('release_and_acquire($1, $2, $3, $4, $5)', values)
+  }
+
   async cancel(keys: string | readonly string[], requests: string | readonly string[]): Promise<Answer[]> {
     return await this.#answers('cancel($1, $2, $3)', [this.session, [keys].flat(), [requests].flat()])
   }
