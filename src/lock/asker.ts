@@ -6,28 +6,17 @@ import { Backoff } from '../database/backoff.ts'
 import type { Answer } from '../database/calls.ts'
 import { BrokenConnection, explain, isTransient } from '../database/failure.ts'
 import type { Wire } from '../database/lane.ts'
-import { LostError, UnreachableError } from '../errors.ts'
+import { UnreachableError } from '../errors.ts'
 import { ticks } from '../metrics.ts'
 import type { Session } from '../session/session.ts'
 import type { Counter } from './counter.ts'
 import type { Desk } from './desk.ts'
-import type { Lock } from './lock.ts'
+import type { Batch } from './intake.ts'
 import type { Request } from './request.ts'
-import { Run } from './run.ts'
 import { type Rest, Worker } from './worker.ts'
 
 /** Larger ones save little, and leave the other lane and this process with nothing to do meanwhile: 250 took 45 k/s to 58 k/s. */
 const batchSize = 250
-
-/** What a call asks for, and under which generation of its session. */
-export interface Batch {
-  readonly asked: readonly Request[]
-  readonly generation: number
-}
-
-interface Asked extends Batch {
-  readonly byId: ReadonlyMap<string, Request>
-}
 
 export class Asker {
   readonly #desk: Desk
@@ -97,7 +86,7 @@ export class Asker {
   joined(batch: Batch, session: Session, answers: readonly Answer[]): void {
     this.#desk.options.metrics.answeredAt = ticks()
     this.#asking.delete(batch.asked)
-    this.deliver(answers, session, batch)
+    this.#counter.intake.take(answers, session, batch)
     this.#desk.tookIn()
   }
 
@@ -195,7 +184,7 @@ export class Asker {
       if (session.isUnsettled) await session.settleGeneration(this.#wire, callTimeout)
       const under = session
       if (under.isOver) {
-        for (const request of batch) this.#askElsewhere(request, under)
+        for (const request of batch) this.#counter.intake.askElsewhere(request, under)
         return undefined
       }
       const asked = this.#mark(batch, under)
@@ -206,7 +195,7 @@ export class Asker {
       this.#backoff.reset()
       return () => {
         metrics.answeredAt = ticks()
-        this.deliver(answers, under, { asked, generation })
+        this.#counter.intake.take(answers, under, { asked, generation })
       }
     } catch (error) {
       if (session && error instanceof BrokenConnection && error.sent) session.isUnsettled = true
@@ -268,113 +257,12 @@ export class Asker {
       const answers = await calls.tick(this.#wire, callTimeout, session.id, waiting, knowledge.witness())
       this.#backoff.reset()
       metrics.answeredAt = ticks()
-      this.deliver(answers, session)
+      this.#counter.intake.take(answers, session)
       this.#desk.options.looked(session, answers)
     } catch {
       // Nothing is lost: the next look is due within the poll interval, and a tick changes nothing that it alone could.
       this.#desk.options.looked(session, [])
       await this.#backoff.wait()
     }
-  }
-
-  /** Takes the answers of a call in, whichever it was. Who follows in a run comes right after its grant. */
-  deliver(answers: readonly Answer[], session: Session, batch?: Batch): void {
-    const asked = batch && { ...batch, byId: new Map(batch.asked.map(request => [request.id, request])) }
-    for (let i = 0; i < answers.length; i += 1) {
-      const answer = answers[i] as Answer
-      this.#deliver(answer, session, asked)
-      if (answers[i + 1]?.outcome !== 'follows') continue
-      const followers: Answer[] = []
-      for (; answers[i + 1]?.outcome === 'follows'; i += 1) followers.push(answers[i + 1] as Answer)
-      this.#begin(answer, followers, session, asked)
-    }
-  }
-
-  /**
-   * A run: whoever follows in it is in line here, until its turn comes. A grant never comes without those who follow, so
-   * that what tells of one that is over by now offers them nothing new.
-   */
-  #begin(
-    { key, token }: Answer,
-    followers: readonly Answer[],
-    session: Session,
-    asked: Asked | undefined,
-  ): void {
-    if (key === null || token === null || session.trust() === 'over') return
-    if (session.isForced(token)) return
-    const holding = session.held.get(token) as Lock | undefined
-    const run = holding?.run ?? new Run(token)
-    if (holding) holding.run = run
-    let grows = false
-    for (const follower of followers) {
-      const request = this.#find(follower, asked)
-      // Given up while it was asked for: nobody has taken it back yet.
-      if (request?.givenUp && asked) this.#counter.returner.cancel(request)
-      if (!request || !run.add(request, follower.token as string)) continue
-      grows = true
-      if (request.stage !== 'queued') this.#desk.options.queued(request, session, null)
-    }
-    // The first has given up: its turn is over before it began.
-    if (!holding && grows) this.#desk.passOn(run, session)
-  }
-
-  #find({ request }: Answer, asked: Asked | undefined): Request | undefined {
-    return request === null ? undefined : (asked?.byId.get(request) ?? this.#desk.options.line.get(request))
-  }
-
-  /**
-   * Takes an answer in. Each request is decided once, and what comes later changes nothing;
-   * but one that was given up while `asked` was in flight is cancelled now, also when its caller has gone already.
-   */
-  #deliver(answer: Answer, session: Session, asked: Asked | undefined): void {
-    if (answer.outcome === 'handed') {
-      if (answer.key !== null) this.#desk.contend(answer.key)
-      return this.#counter.returner.hint(answer.channel, answer.key)
-    }
-    const request = this.#find(answer, asked)
-    if (!request) return
-    request.failingSince = undefined
-    request.failure = undefined
-    if (request.givenUp) return this.#counter.returner.cancel(request)
-    if (request.stage === 'done') return
-    switch (answer.outcome) {
-      case 'granted':
-        return this.#grant(request, answer.token as string, session)
-      case 'queued':
-        this.#desk.contend(request.key)
-        // Its session's end took the ticket along, and told nobody who was not known to be in line.
-        if (session.trust() === 'over') return this.#askElsewhere(request, session)
-        if (request.stage !== 'queued') this.#desk.options.queued(request, session, answer.expiresIn)
-        return
-      case 'busy':
-        this.#desk.contend(request.key)
-        return request.resolveBusy()
-      case 'again':
-        this.#desk.options.line.dequeue(request)
-        request.stage = 'asking'
-        return this.ask(request)
-      case 'dead':
-        // It was sent under a generation that was raised meanwhile, for a call that was lost on another connection.
-        if (asked && (session.isUnsettled || session.generation !== asked.generation))
-          return this.ask(request)
-        session.end('expired')
-        return this.#askElsewhere(request, session)
-    }
-  }
-
-  /** Under the next session. Who was in line under the one that is over has lost the place, and is told. */
-  #askElsewhere(request: Request, session: Session): void {
-    if (request.placedUnder === session) request.losePlace(session)
-    else this.ask(request)
-  }
-
-  #grant(request: Request, token: string, session: Session): void {
-    // The session's end gives the row back.
-    if (session.trust() === 'over') return this.#askElsewhere(request, session)
-    if (session.isForced(token)) {
-      void this.#counter.returner.release(session, request.key, token)
-      return request.fail(new LostError(request.key, 'forced'))
-    }
-    this.#desk.grant(request, token, session)
   }
 }

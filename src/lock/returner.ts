@@ -3,39 +3,33 @@
  * without harm, so it is tried until it is answered or the session is over.
  */
 import { Backoff } from '../database/backoff.ts'
-import type { Answer, Settled } from '../database/calls.ts'
+import type { Answer } from '../database/calls.ts'
 import { BrokenConnection, endsConnection, isTransient } from '../database/failure.ts'
 import type { Wire } from '../database/lane.ts'
-import { keepAlive, letGo } from '../keep-alive.ts'
 import { ticks } from '../metrics.ts'
 import type { Session } from '../session/session.ts'
-import type { Batch } from './asker.ts'
+import { Callers } from './callers.ts'
 import type { Counter } from './counter.ts'
 import type { Desk } from './desk.ts'
+import { Hints } from './hints.ts'
+import type { Batch } from './intake.ts'
 import { Recent } from './recent.ts'
 import type { Request } from './request.ts'
-import { isAbove } from './run.ts'
+import { settle } from './settle.ts'
 import { type Rest, Worker } from './worker.ts'
 
 /** As the asker's. */
 const batchSize = 250
 /** Fewer than this are not worth a second call. */
 const worthHalving = 16
-/** Bytes: what PostgreSQL allows in a notification, less some room. */
-const longestPayload = 7_500
 /** Outcomes that are news for those who ask. */
 const brings: ReadonlySet<string> = new Set(['granted', 'follows', 'handed'])
-/** How long, in milliseconds, `release` waits for an answer before it leaves the rest to the background. */
-const releasePatience = 5_000
 
 interface Grant {
   readonly key: string
   readonly token: string
   /** The token of the grant that it is part of. */
   readonly grant: string
-  readonly since: number
-  /** Its caller's; taken away once it has been answered, or has waited long enough. */
-  resolve: ((outcome: 'released') => void) | undefined
 }
 
 interface Debts {
@@ -57,7 +51,7 @@ export class Returner {
   readonly #worker = new Worker(isRestLeft => this.#step(isRestLeft))
   readonly #backoff = new Backoff(25, 1_000)
   readonly #debts = new Map<Session, Debts>()
-  readonly #hints = new Map<string, Set<string>>()
+  readonly #hints: Hints
   /** Keys that are waited for, and about to be given back, or on their way. */
   readonly #due = new Set<string>()
   /** Keys that another process was handed. */
@@ -65,9 +59,7 @@ export class Returner {
   /** Given back, but pinned by a guard: asked again until it has moved on. */
   readonly #pinned = new Set<string>()
 
-  /** Releases whose callers wait for an answer, and one timer for all of them. */
-  #waiting = 0
-  #patience: NodeJS.Timeout | undefined
+  readonly #callers = new Callers()
 
   /** @param notifies whether who is next is woken in the call that releases */
   constructor(desk: Desk, counter: Counter, wire: Wire, notifies: boolean) {
@@ -75,6 +67,7 @@ export class Returner {
     this.#counter = counter
     this.#wire = wire
     this.#notifies = notifies
+    this.#hints = new Hints(desk)
   }
 
   /**
@@ -88,13 +81,10 @@ export class Returner {
     if (session.isOver) return Promise.resolve('released')
     session.returning.add(grant)
     if (this.#notifies) this.#due.add(key)
-    keepAlive()
-    this.#waiting += 1
-    return new Promise(resolve => {
-      this.#debtsOf(session).grants.push({ key, token, grant, since: performance.now(), resolve })
-      this.#patience ??= setTimeout(() => this.#losePatience(), releasePatience).unref()
-      this.#worker.wake()
-    })
+    const owed: Grant = { key, token, grant }
+    this.#debtsOf(session).grants.push(owed)
+    this.#worker.wake()
+    return this.#callers.wait(owed)
   }
 
   /** Whether a key is being given back: whoever asks for it is asked for in that call, or else after it, in one. */
@@ -131,9 +121,7 @@ export class Returner {
   hint(channel: string | null, key: string | null): void {
     if (channel === null || key === null) return
     if (channel === this.#desk.options.channel) return this.#desk.options.hinted([key])
-    const keys = this.#hints.get(channel)
-    if (keys) keys.add(key)
-    else this.#hints.set(channel, new Set([key]))
+    this.#hints.add(channel, key)
     this.#worker.wake()
   }
 
@@ -157,7 +145,7 @@ export class Returner {
   }
 
   #step(isRestLeft: boolean): Promise<Rest | undefined> | undefined {
-    if (this.#hints.size > 0) return this.#notify()
+    if (!this.#hints.isEmpty) return this.#hints.send(this.#wire).then(() => undefined)
     const [next] = this.#debts
     if (!next) return undefined
     const [session, debts] = next
@@ -234,7 +222,7 @@ export class Returner {
       await this.#tell(session, debts.turns)
     } else if (debts.settles) {
       debts.settles = false
-      await this.#settle(session)
+      await settle(this.#desk, this.#wire, this, session)
     }
     return undefined
   }
@@ -292,29 +280,7 @@ export class Returner {
 
   #done(session: Session, grant: Grant): void {
     session.returning.delete(grant.grant)
-    this.#answer(grant)
-  }
-
-  #answer(grant: Grant): void {
-    if (!grant.resolve) return
-    grant.resolve('released')
-    grant.resolve = undefined
-    letGo()
-    this.#waiting -= 1
-    if (this.#waiting > 0) return
-    clearTimeout(this.#patience)
-    this.#patience = undefined
-  }
-
-  /** Whoever has waited long enough goes on; what was asked for stays in the books. */
-  #losePatience(): void {
-    this.#patience = undefined
-    const now = performance.now()
-    for (const { grants } of this.#debts.values()) {
-      for (const grant of grants) if (now - grant.since >= releasePatience) this.#answer(grant)
-    }
-    if (this.#waiting > 0)
-      this.#patience = setTimeout(() => this.#losePatience(), releasePatience / 5).unref()
+    this.#callers.answer(grant)
   }
 
   #forget(session: Session, debts: Debts): void {
@@ -328,7 +294,7 @@ export class Returner {
 
   #deliver(answers: readonly Answer[], session: Session): void {
     if (answers.length > 0) this.#desk.options.metrics.answeredAt = ticks()
-    this.#counter.asker.deliver(
+    this.#counter.intake.take(
       answers.filter(({ outcome }) => brings.has(outcome)),
       session,
     )
@@ -348,70 +314,8 @@ export class Returner {
       }
     }
   }
-
-  /**
-   * The two accounts differ. A row that is neither held, nor being given back, nor still to be told to somebody who asked, is
-   * released; what was held before the call and is not in the answer is lost, whose turn it may be by now. What was in
-   * flight at either end is left alone.
-   */
-  async #settle(session: Session): Promise<void> {
-    const { calls, callTimeout, knowledge, line } = this.#desk.options
-    const heldBefore = [...session.held.keys()]
-    const before = new Set([...heldBefore, ...session.returning])
-    const undecided = () => line.all().map(request => [request.id, request] as const)
-    const askedBefore = undecided()
-    const rows = await calls.settle(this.#wire, callTimeout, session.id, knowledge.witness())
-    const there = new Set(rows.map(row => row.token))
-    const askedSince = new Map(undecided())
-    const asked = new Map([...askedBefore, ...askedSince])
-    for (const row of rows) {
-      const { key, token, requests, forced } = row
-      if (forced) session.force(token)
-      const known = before.has(token) || session.held.has(token) || session.returning.has(token)
-      if (known || requests.length === 0) continue
-      // Who was offered a number as high before will not take it, nor will the answer that told of it come again.
-      const isExpected = requests.some(id => {
-        const request = asked.get(id)
-        return request !== undefined && isAbove(token, request.offered)
-      })
-      if (!isExpected) void this.release(session, key, lastUnwanted(row, askedSince), token)
-    }
-    for (const token of heldBefore) {
-      const holding = session.held.get(token)
-      if (there.has(token) || !holding) continue
-      session.held.delete(token)
-      holding.lose('expired')
-    }
-  }
-
-  async #notify(): Promise<undefined> {
-    const hints = [...this.#hints].map(([channel, keys]) => ({ channel, payload: payloadOf([...keys]) }))
-    this.#hints.clear()
-    this.#desk.options.metrics.sent += hints.length
-    try {
-      await this.#desk.options.calls.notify(this.#wire, this.#desk.options.callTimeout, hints)
-    } catch {
-      // A hint and no more: who waits looks within the poll interval.
-    }
-  }
 }
 
 function isGrantsTurn({ grants, requests, turns, settles, paidGrants }: Debts): boolean {
   return grants.length > 0 && !(paidGrants && (requests.size > 0 || turns.size > 0 || settles))
-}
-
-/** Of a run that nobody here has: the last token before that of somebody who waits, and is next in line then. */
-function lastUnwanted(
-  { token, requests, tokens, last }: Settled,
-  waiting: ReadonlyMap<string, Request>,
-): string {
-  const next = tokens[requests.findIndex(request => waiting.has(request))]
-  if (next === undefined) return last
-  return next === token ? token : String(BigInt(next) - 1n)
-}
-
-/** The keys as JSON; empty when they are too long: look at everything. */
-function payloadOf(keys: readonly string[]): string {
-  const payload = JSON.stringify(keys)
-  return Buffer.byteLength(payload) <= longestPayload ? payload : ''
 }

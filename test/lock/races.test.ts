@@ -54,7 +54,7 @@ async function attempt(
 
 test('a thousand aborts and timeouts race their grants: nothing is left of any', async () => {
   const timers = timersOf('/request.ts', '/line.ts', '/asker.ts', '/fencepost.ts')
-  const perClient = timersOf('/returner.ts')
+  const perClient = timersOf('/returner.ts', '/callers.ts')
   const lookups = db.pool({ max: 1 })
   const outcomes = { granted: 0, 'given up': 0 }
   for (let round = 0; round < 10; round++) {

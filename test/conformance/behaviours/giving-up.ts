@@ -106,7 +106,7 @@ export function givingUp(stage: Stage): void {
   test('no timer is left of an acquire, however it ended', async () => {
     const timers = timersOf('/request.ts', '/line.ts', '/asker.ts', '/fencepost.ts')
     // One for all releases of a client.
-    const perClient = timersOf('/returner.ts')
+    const perClient = timersOf('/returner.ts', '/callers.ts')
     const [one, other] = [stage.client(), stage.client()]
     const lock = await one.acquire('k', { timeout: '1m' })
     await expect(other.acquire('k', { timeout: 20 })).rejects.toThrow(LockTimeoutError)

@@ -1,0 +1,129 @@
+/**
+ * Takes in what was answered, whichever call it was. Each request is decided once, and what comes later changes nothing.
+ */
+import type { Answer } from '../database/calls.ts'
+import { LostError } from '../errors.ts'
+import type { Session } from '../session/session.ts'
+import type { Counter } from './counter.ts'
+import type { Desk } from './desk.ts'
+import type { Lock } from './lock.ts'
+import type { Request } from './request.ts'
+import { Run } from './run.ts'
+
+/** What a call asks for, and under which generation of its session. */
+export interface Batch {
+  readonly asked: readonly Request[]
+  readonly generation: number
+}
+
+interface Asked extends Batch {
+  readonly byId: ReadonlyMap<string, Request>
+}
+
+export class Intake {
+  readonly #desk: Desk
+  readonly #counter: Counter
+
+  constructor(desk: Desk, counter: Counter) {
+    this.#desk = desk
+    this.#counter = counter
+  }
+
+  /** @param batch what was asked for, where the call did ask. Who follows in a run comes right after its grant. */
+  take(answers: readonly Answer[], session: Session, batch?: Batch): void {
+    const asked = batch && { ...batch, byId: new Map(batch.asked.map(request => [request.id, request])) }
+    for (let i = 0; i < answers.length; i += 1) {
+      const answer = answers[i] as Answer
+      this.#takeOne(answer, session, asked)
+      if (answers[i + 1]?.outcome !== 'follows') continue
+      const followers: Answer[] = []
+      for (; answers[i + 1]?.outcome === 'follows'; i += 1) followers.push(answers[i + 1] as Answer)
+      this.#begin(answer, followers, session, asked)
+    }
+  }
+
+  /**
+   * A run: whoever follows in it is in line here, until its turn comes. A grant never comes without those who follow, so
+   * that what tells of one that is over by now offers them nothing new.
+   */
+  #begin(
+    { key, token }: Answer,
+    followers: readonly Answer[],
+    session: Session,
+    asked: Asked | undefined,
+  ): void {
+    if (key === null || token === null || session.trust() === 'over') return
+    if (session.isForced(token)) return
+    const holding = session.held.get(token) as Lock | undefined
+    const run = holding?.run ?? new Run(token)
+    if (holding) holding.run = run
+    let grows = false
+    for (const follower of followers) {
+      const request = this.#find(follower, asked)
+      // Given up while it was asked for: nobody has taken it back yet.
+      if (request?.givenUp && asked) this.#counter.returner.cancel(request)
+      if (!request || !run.add(request, follower.token as string)) continue
+      grows = true
+      if (request.stage !== 'queued') this.#desk.options.queued(request, session, null)
+    }
+    // The first has given up: its turn is over before it began.
+    if (!holding && grows) this.#desk.passOn(run, session)
+  }
+
+  #find({ request }: Answer, asked: Asked | undefined): Request | undefined {
+    return request === null ? undefined : (asked?.byId.get(request) ?? this.#desk.options.line.get(request))
+  }
+
+  /** One that was given up while `asked` was in flight is cancelled now, also when its caller has gone already. */
+  #takeOne(answer: Answer, session: Session, asked: Asked | undefined): void {
+    if (answer.outcome === 'handed') {
+      if (answer.key !== null) this.#desk.contend(answer.key)
+      return this.#counter.returner.hint(answer.channel, answer.key)
+    }
+    const request = this.#find(answer, asked)
+    if (!request) return
+    request.failingSince = undefined
+    request.failure = undefined
+    if (request.givenUp) return this.#counter.returner.cancel(request)
+    if (request.stage === 'done') return
+    switch (answer.outcome) {
+      case 'granted':
+        return this.#grant(request, answer.token as string, session)
+      case 'queued':
+        this.#desk.contend(request.key)
+        // Its session's end took the ticket along, and told nobody who was not known to be in line.
+        if (session.trust() === 'over') return this.askElsewhere(request, session)
+        if (request.stage !== 'queued') this.#desk.options.queued(request, session, answer.expiresIn)
+        return
+      case 'busy':
+        this.#desk.contend(request.key)
+        return request.resolveBusy()
+      case 'again':
+        this.#desk.options.line.dequeue(request)
+        request.stage = 'asking'
+        return this.#counter.asker.ask(request)
+      case 'dead':
+        // It was sent under a generation that was raised meanwhile, for a call that was lost on another connection.
+        if (asked && (session.isUnsettled || session.generation !== asked.generation))
+          return this.#counter.asker.ask(request)
+        session.end('expired')
+        return this.askElsewhere(request, session)
+    }
+  }
+
+  /** Under the next session. Who was in line under the one that is over has lost the place, and is told. */
+  askElsewhere(request: Request, session: Session): void {
+    if (request.placedUnder === session) request.losePlace(session)
+    else this.#counter.asker.ask(request)
+  }
+
+  #grant(request: Request, token: string, session: Session): void {
+    // The session's end gives the row back.
+    if (session.trust() === 'over') return this.askElsewhere(request, session)
+    if (session.isForced(token)) {
+      void this.#counter.returner.release(session, request.key, token)
+      return request.fail(new LostError(request.key, 'forced'))
+    }
+    this.#desk.grant(request, token, session)
+  }
+}
