@@ -21,7 +21,7 @@ create table locks (
   token_to   bigint,                          -- the last of a run; null: it is none
   contended  boolean not null default false,  -- somebody may be waiting
   released   boolean not null default false,  -- to be handed over as soon as nothing pins it
-  served     bigint not null default 0,       -- every ticket of the key up to this one is gone: a scan of its line begins here
+  served     bigint,                          -- every ticket of the key up to this one is gone: a scan of its line begins here
   forced_until timestamptz,                   -- an operator took it: no renewal extends it beyond this moment
   granted_at timestamptz not null default clock_timestamp(),
   label      text,
@@ -101,7 +101,7 @@ declare
   head   waiters;
   behind waiters;
   alive  sessions;
-  served bigint := (select l.served from locks l where l.key = hand_over.key);
+  served bigint := (select coalesce(l.served, 0) from locks l where l.key = hand_over.key);
   result answer;
 begin
   loop
@@ -159,7 +159,7 @@ begin
     select a.ticket from (
       select w.ticket, bool_and(w.session = begin_run.session) over (order by w.ticket) as ours
         from (select x.ticket, x.session from waiters x
-               where x.key = begin_run.key and x.ticket > (select l.served from locks l where l.key = begin_run.key)
+               where x.key = begin_run.key and x.ticket > (select coalesce(l.served, 0) from locks l where l.key = begin_run.key)
                order by x.ticket limit 100) w) a
      where a.ours order by a.ticket);
   with drawn as materialized (
@@ -195,7 +195,7 @@ begin
   if held.token_to is null then return; end if;
   return query
     select w.request, 'follows', w.token, w.key, null::text, null::double precision from waiters w
-     where w.key = held.key and w.ticket > held.served and w.session is not distinct from held.session and w.token > held.token
+     where w.key = held.key and w.ticket > coalesce(held.served, 0) and w.session is not distinct from held.session and w.token > held.token
      order by w.token;
 end $$;
 

@@ -49,16 +49,14 @@ begin
 
   if cardinality(keys) = 1 then
     -- What the statement below does, without the machinery that a set needs: a fifth of a lone caller's time.
-    insert into locks as l (key, session, request, token, label, metadata, served)
-      values (keys[1], acquire.session, requests[1], base + nextval('fencing'), acquire.labels[1], acquire.metadata[1],
-              coalesce(pg_sequence_last_value('waiters_ticket_seq'), 0))
+    insert into locks as l (key, session, request, token, label, metadata)
+      values (keys[1], acquire.session, requests[1], base + nextval('fencing'), acquire.labels[1], acquire.metadata[1])
       on conflict (key) do nothing
       returning array[l.request], array[l.token] into granted, tokens;
   else
     with inserted as (
-      insert into locks as l (key, session, request, token, label, metadata, served)
-      select u.key, acquire.session, u.request, base + nextval('fencing'), u.label, u.metadata,
-             coalesce(pg_sequence_last_value('waiters_ticket_seq'), 0)
+      insert into locks as l (key, session, request, token, label, metadata)
+      select u.key, acquire.session, u.request, base + nextval('fencing'), u.label, u.metadata
         from unnest(acquire.keys, acquire.requests, acquire.labels, acquire.metadata) with ordinality u(key, request, label, metadata, i)
        order by u.key, u.i
       on conflict (key) do nothing
@@ -129,7 +127,7 @@ begin
       return query select * from members(want.key, enqueue.session);
     end if;
     if want.any_waits then
-      update locks l set contended = true where l.key = want.key and not l.contended;
+      update locks l set contended = true, served = pg_sequence_last_value('waiters_ticket_seq') where l.key = want.key and not l.contended;
       insert into waiters (key, session, request, label, metadata)
         select want.key, enqueue.session, u.request, u.label, u.metadata
           from unnest(want.requests, want.waits, want.labels, want.metadata) with ordinality u(request, waits, label, metadata, i)

@@ -86,7 +86,7 @@ begin
       continue;
     end if;
     if pair.token > held.token then
-      delete from waiters w where w.key = pair.key and w.ticket > held.served and w.session is not distinct from held.session
+      delete from waiters w where w.key = pair.key and w.ticket > coalesce(held.served, 0) and w.session is not distinct from held.session
                             and w.token > held.token and w.token <= pair.token;
     end if;
     moved := take(pair.key, release.session);
@@ -133,13 +133,13 @@ begin
   else
     if held.token_to is not null then
       with gone as (
-        delete from waiters w where w.key = held.key and w.ticket > held.served and w.session is not distinct from held.session
+        delete from waiters w where w.key = held.key and w.ticket > coalesce(held.served, 0) and w.session is not distinct from held.session
                                 and w.token > held.token and w.token <= release_and_acquire.token
           returning w.ticket)
       select greatest(held.served, max(g.ticket)) into held.served from gone g;
     end if;
     perform from locks l
-      where l.key = held.key and not exists (select from waiters w where w.key = held.key and w.ticket > held.served)
+      where l.key = held.key and (not held.contended or not exists (select from waiters w where w.key = held.key and w.ticket > coalesce(held.served, 0)))
       for update skip locked;
     if found then
       -- Nobody is in line and nothing pins the row, which is ours: the numbers are drawn now, and the run ends where somebody
@@ -151,7 +151,8 @@ begin
         into first, length from drawn f where f.place = 1;
       update locks l set
         request = requests[1], label = release_and_acquire.labels[1], metadata = release_and_acquire.metadata[1], token = first,
-        token_to = case when length > 1 then first + length - 1 end, contended = cardinality(requests) > 1, served = held.served,
+        token_to = case when length > 1 then first + length - 1 end, contended = cardinality(requests) > 1,
+        served = pg_sequence_last_value('waiters_ticket_seq'),
         released = false, forced_until = null, granted_at = clock_timestamp()
         where l.key = held.key;
       perform durable();
@@ -200,10 +201,10 @@ begin
     select * into held from locks l
       where l.key = pair.key and l.session = turn.session and not l.released and pair.token > l.token and pair.token <= l.token_to;
     continue when not found;
-    delete from waiters w where w.key = pair.key and w.ticket > held.served and w.session is not distinct from turn.session and w.token = pair.token
+    delete from waiters w where w.key = pair.key and w.ticket > coalesce(held.served, 0) and w.session is not distinct from turn.session and w.token = pair.token
       returning w.* into own;
     continue when not found;
-    delete from waiters w where w.key = pair.key and w.ticket > held.served and w.session is not distinct from turn.session
+    delete from waiters w where w.key = pair.key and w.ticket > coalesce(held.served, 0) and w.session is not distinct from turn.session
                             and w.token > held.token and w.token < pair.token;
     update locks l set request = own.request, label = own.label, metadata = own.metadata, granted_at = clock_timestamp()
       where l.key = pair.key;
@@ -248,7 +249,7 @@ begin
     select * into held from locks l where l.key = want.key and want.there;
     if held.session = cancel.session and (held.request = want.request or held.request is null)
        and not held.released and exists (
-         select from waiters w where w.key = want.key and w.ticket > held.served and w.session is not distinct from held.session and w.token > held.token) then
+         select from waiters w where w.key = want.key and w.ticket > coalesce(held.served, 0) and w.session is not distinct from held.session and w.token > held.token) then
       -- By now its process may have passed it on: a run is taken away when nobody is left of it.
       if held.request is not null then
         update locks l set request = null where l.key = want.key;

@@ -120,7 +120,7 @@ begin
      where not exists (select from locks l where l.key = w.key) order by w.key
     on conflict do nothing;
   if found then perform durable(); end if;
-  update locks l set served = 0
+  update locks l set served = null
     where l.key = any (array(
       select m.key from unnest(mend_lines.keys, mend_lines.requests) u(key, request)
         join waiters w on w.request = u.request and w.key is not distinct from u.key

@@ -153,6 +153,7 @@ export class Asker {
 
   #takeBatch(): Request[] | undefined {
     const { returner } = this.#counter
+    const isAnyDue = returner.isAnyDue
     const batch: Request[] = []
     const rest: Request[] = []
     let ttl: number | undefined
@@ -164,7 +165,7 @@ export class Asker {
       }
       if (request.stage === 'done') continue
       // What is about to be given back may be asked for in the same call.
-      const goesAlong = returner.isDue(request.key)
+      const goesAlong = isAnyDue && returner.isDue(request.key)
       if (!goesAlong) ttl ??= request.details.ttl
       if (!goesAlong && batch.length < batchSize && request.details.ttl === ttl) batch.push(request)
       else rest.push(request)

@@ -3,30 +3,31 @@ import { keepAlive, letGo } from '../keep-alive.ts'
 /** How long, in milliseconds, `release` waits for an answer before it leaves the rest to the background. */
 const patience = 5_000
 
-interface Caller {
+/** What a caller of `release` waits for. */
+export interface Awaited {
   readonly since: number
-  readonly resolve: (outcome: 'released') => void
+  /** The caller's; taken away once it has been called. */
+  resolve: ((outcome: 'released') => void) | undefined
 }
 
 /** Callers of `release` that wait for an answer, each for a while at most, with one timer for all of them. */
 export class Callers {
   /** The longest waiting first. */
-  readonly #waiting = new Map<object, Caller>()
+  readonly #waiting = new Set<Awaited>()
   #timer: NodeJS.Timeout | undefined
 
-  /** @param what it waits for; resolves when that is answered, or has been waited for long enough */
-  wait(what: object): Promise<'released'> {
+  add(what: Awaited): void {
     keepAlive()
+    this.#waiting.add(what)
     this.#timer ??= setTimeout(() => this.#lose(), patience).unref()
-    return new Promise(resolve => this.#waiting.set(what, { since: performance.now(), resolve }))
   }
 
-  answer(what: object): void {
-    const caller = this.#waiting.get(what)
-    if (!caller) return
-    this.#waiting.delete(what)
+  /** It is answered, or has been waited for long enough. */
+  answer(what: Awaited): void {
+    if (!this.#waiting.delete(what)) return
     letGo()
-    caller.resolve('released')
+    what.resolve?.('released')
+    what.resolve = undefined
     if (this.#waiting.size > 0) return
     clearTimeout(this.#timer)
     this.#timer = undefined
@@ -34,8 +35,8 @@ export class Callers {
 
   #lose(): void {
     const now = performance.now()
-    for (const [what, { since }] of this.#waiting) {
-      if (now - since < patience) break
+    for (const what of this.#waiting) {
+      if (now - what.since < patience) break
       this.answer(what)
     }
     this.#timer = this.#waiting.size > 0 ? setTimeout(() => this.#lose(), patience / 5).unref() : undefined

@@ -8,7 +8,7 @@ import { BrokenConnection, endsConnection, isTransient } from '../database/failu
 import type { Wire } from '../database/lane.ts'
 import { ticks } from '../metrics.ts'
 import type { Session } from '../session/session.ts'
-import { Callers } from './callers.ts'
+import { type Awaited, Callers } from './callers.ts'
 import type { Counter } from './counter.ts'
 import type { Desk } from './desk.ts'
 import { Hints } from './hints.ts'
@@ -25,7 +25,7 @@ const worthHalving = 16
 /** Outcomes that are news for those who ask. */
 const brings: ReadonlySet<string> = new Set(['granted', 'follows', 'handed'])
 
-interface Grant {
+interface Grant extends Awaited {
   readonly key: string
   readonly token: string
   /** The token of the grant that it is part of. */
@@ -81,15 +81,21 @@ export class Returner {
     if (session.isOver) return Promise.resolve('released')
     session.returning.add(grant)
     if (this.#notifies) this.#due.add(key)
-    const owed: Grant = { key, token, grant }
-    this.#debtsOf(session).grants.push(owed)
-    this.#worker.wake()
-    return this.#callers.wait(owed)
+    return new Promise(resolve => {
+      const owed: Grant = { key, token, grant, since: performance.now(), resolve }
+      this.#debtsOf(session).grants.push(owed)
+      this.#callers.add(owed)
+      this.#worker.wake()
+    })
   }
 
   /** Whether a key is being given back: whoever asks for it is asked for in that call, or else after it, in one. */
   isDue(key: string): boolean {
-    return this.#due.size > 0 && this.#due.has(key)
+    return this.#due.has(key)
+  }
+
+  get isAnyDue(): boolean {
+    return this.#due.size > 0
   }
 
   /** Gives a request up in the database, then fails it with the reason for which it was given up. */

@@ -171,12 +171,15 @@ test('a ticket from before the line’s beginning is found by a tick of its proc
   const [holder, waiter]: [Actor, Actor] = await cast('holder', 'waiter')
   const { token } = await holder.acquire(key)
   const request = randomUUID()
+  await stage.sql('insert into $schema.waiters (key, session, request) values ($1, $2, $3)', [
+    key,
+    waiter.session,
+    request,
+  ])
   await stage.sql(
-    `insert into $schema.waiters (ticket, key, session, request) overriding system value
-       select served, key, $2, $3 from $schema.locks where key = $1`,
-    [key, waiter.session, request],
+    `update $schema.locks set contended = true, served = (select max(ticket) from $schema.waiters) where key = $1`,
+    [key],
   )
-  await stage.sql('update $schema.locks set contended = true where key = $1', [key])
   expect(await waiter.tick([key], [request])).toMatchObject([{ outcome: 'queued', request }])
   await holder.release(key, token)
   expect(await stage.lock(key)).toMatchObject({ session: waiter.session })

@@ -31,7 +31,11 @@ export const innerPoints: readonly InnerPoint[] = [
     name: 'own session found',
     in: 'perform from sessions s where s.id = release_and_acquire.session',
   },
-  { function: 'release_and_acquire', name: 'row found', in: 'where l.key = held.key and not exists' },
+  {
+    function: 'release_and_acquire',
+    name: 'row found',
+    in: 'where l.key = held.key and (not held.contended',
+  },
   { function: 'look', name: 'own row found', in: 'where l.key = any (look.keys) and (l.request' },
   { function: 'cancel', name: 'ticket found', in: 'where w.request = want.request and w.key' },
   { function: 'heartbeat', name: 'session found', in: 'where s.id = heartbeat.session' },

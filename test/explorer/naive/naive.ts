@@ -56,8 +56,8 @@ export const naive: readonly Variant[] = [
       },
       {
         function: 'enqueue',
-        from: 'update locks l set contended = true where l.key = want.key and not l.contended;',
-        to: 'if not held.contended then update locks l set contended = true where l.key = want.key and not l.contended; end if;',
+        from: "update locks l set contended = true, served = pg_sequence_last_value('waiters_ticket_seq') where l.key = want.key and not l.contended;",
+        to: "if not held.contended then update locks l set contended = true, served = pg_sequence_last_value('waiters_ticket_seq') where l.key = want.key and not l.contended; end if;",
       },
     ],
     program: enqueues,

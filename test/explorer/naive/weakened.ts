@@ -151,7 +151,7 @@ export const weakened: readonly Variant[] = [
     edits: [
       {
         function: 'release_and_acquire',
-        from: 'and not exists (select from waiters w where w.key = held.key and w.ticket > held.served)',
+        from: 'and (not held.contended or not exists (select from waiters w where w.key = held.key and w.ticket > coalesce(held.served, 0)))',
         to: '',
       },
     ],
