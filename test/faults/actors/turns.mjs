@@ -5,7 +5,7 @@ import { giveBack, probe, take, unread } from './section.mjs'
 export const turns = {
   name: 'turns',
   copies: 4,
-  plants: [],
+  plants: ['asked-anew-past-the-line'],
   async start(ctx) {
     while (ctx.running) {
       const key = `turns:${ctx.random.pick([1, 2, 3])}`

@@ -48,7 +48,7 @@ export const plants = [
     sql: [
       patch(
         'cancel',
-        'delete from waiters w where w.request = want.request and w.key = want.key and w.session = cancel.session;',
+        /delete from waiters w where w\.request = want\.request.*?;/,
         'perform from waiters w where w.request = want.request;',
       ),
     ],
@@ -205,6 +205,22 @@ export const plants = [
         'if false',
       ),
     ],
+  },
+  {
+    name: 'asked-anew-past-the-line',
+    says: 'a process that gives a key back and asks for it anew gets it, whoever is in line',
+    rules: ['in-line'],
+    faults: [],
+    copies: { turns: 8 },
+    sql: [
+      patch(
+        'release_and_acquire',
+        'and (not held.contended or not exists (select from waiters w where w.key = held.key and w.ticket > coalesce(held.served, 0)))',
+        '',
+      ),
+    ],
+    // Where others are in line it asks in a call of its own.
+    client: [{ file: 'lock/returner.js', find: '!this.#shared.has(key)', replace: 'true' }],
   },
   {
     name: 'wake-up-lost',
