@@ -103,6 +103,8 @@ do $do$ begin
     begin
       if requests is null then
         told := array(select r from %1$I.release(session, keys, tokens, false, seen) r where r.outcome <> 'released');
+      elsif cardinality(keys) is distinct from 1 or cardinality(tokens) is distinct from 1 then
+        raise exception 'fencepost: want one key to ask for anew' using errcode = 'FP005';
       else
         told := array(select r from %1$I.release_and_acquire(session, generation, keys[1], tokens[1], requests, labels, metadata, seen) r
                        where r.outcome <> 'released');

@@ -108,3 +108,15 @@ test('more keys than a notification holds: look at everything', async () => {
   await until(() => heard.length > 0)
   expect(heard.map(({ payload }) => payload)).toEqual([''])
 })
+
+test('more than one key to ask for anew is refused, and nothing is given back', async () => {
+  const also = stage.key('also')
+  const { token } = await holder.acquire(key)
+  const { token: other } = await holder.acquire(also)
+  const call = holder.sql(
+    'call $schema.release_and_notify($1, $2, $3, null, $4, 1, array[gen_random_uuid()])',
+    [holder.session, [key, also], [String(token), String(other)], 'its own'],
+  )
+  await expect(call).rejects.toMatchObject({ code: 'FP005' })
+  expect([await stage.lock(key), await stage.lock(also)]).toMatchObject([{ token }, { token: other }])
+})
