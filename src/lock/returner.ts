@@ -245,7 +245,8 @@ export class Returner {
       const answers = await calls.releaseAndNotify(...args, channel, anew)
       for (const answer of answers) {
         if (answer.outcome !== 'handed' || answer.channel === channel) continue
-        metrics.sent += 1
+        // Whose channel is named, the server has not told: that is ours to do.
+        if (answer.channel === null) metrics.sent += 1
         if (answer.key !== null) this.#shared.add(answer.key)
       }
       return anew ? { answers, anew } : { answers }

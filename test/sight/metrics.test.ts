@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import type { Lock } from '../../src/index.ts'
 import { Histogram, ticksOf } from '../../src/metrics.ts'
 import { Stage } from '../session/stage.ts'
 import { twist } from '../support/twist.ts'
@@ -152,5 +153,25 @@ describe('metrics', () => {
     await until(() => client.metrics().notifications.received > 0)
     expect(other.metrics().notifications.sent).toBe(1)
     expect(client.metrics().batches.tick.count).toBeGreaterThan(1)
+  })
+
+  test.runIf(twist.notified)('count a notification once that the client sends by itself', async () => {
+    const pool = stage.db.pool()
+    const query = (text: string, values?: unknown[]) => pool.query(text, values)
+    const [client, other] = [stage.client({ poll: '60s' }), stage.client({ pool: { query } })]
+    const queued = async (asked: Promise<Lock>) => {
+      await until(async () => (await stage.sql('select from $schema.waiters')).length === 1)
+      return { asked }
+    }
+    await (await client.acquire('warm')).release()
+    await until(async () => (await client.health()).waking === 'listening')
+    const first = await client.acquire('k')
+    const theirs = await queued(other.acquire('k'))
+    await first.release()
+    const held = await theirs.asked
+    const again = await queued(client.acquire('k'))
+    await held.release()
+    await (await again.asked).release()
+    expect(other.metrics().notifications.sent).toBe(1)
   })
 })
