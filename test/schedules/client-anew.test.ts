@@ -143,7 +143,8 @@ test('who gives up while the call is in flight has no turn', async () => {
   ]
   for (const one of [first, third]) one.catch(() => {})
   const { token } = lock
-  proxy.hold('toClient')
+  // Late, not held: it may stand behind another call on its connection.
+  proxy.delay(2_000, 'toClient')
   const released = lock.release()
   await until(async () => (await stage.lock(key))?.token !== token)
   giveUp.abort()
