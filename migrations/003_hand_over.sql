@@ -37,7 +37,7 @@ create index locks_ending on locks (session) where released or forced_until is n
 -- hence `is not distinct from`, which is no condition for an index.
 -- Deleted by the hand-over that grants it, by the release of its run, by cancel, and by whoever buries its session.
 create table waiters (
-  ticket      bigint generated always as identity primary key,
+  ticket      bigint generated always as identity,
   key         text collate "C" not null,
   session     uuid not null,
   request     uuid not null,
@@ -45,9 +45,11 @@ create table waiters (
   label       text,
   metadata    jsonb,
   token       bigint,                         -- in the run of a row that this session holds under a lower one: its turn comes
-  unique (request, key)
+  primary key (key, ticket)
 ) with (fillfactor = 60, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
-create index waiters_line on waiters (key, ticket);
+-- Under a collation of its own, which compares the same, so that no condition on a key alone is one for this index: to a planner
+-- that takes the table for empty, all of it costs as much to read as one line.
+create unique index waiters_request on waiters (request, key collate "POSIX");
 create index waiters_session on waiters (session);
 
 -- What people did by hand: who, when, why. Written by `force_release` and `raise_base`, which delete what is older than
@@ -119,11 +121,11 @@ begin
         result.outcome := 'deferred';
         return result;
       end if;
-      delete from waiters w where w.ticket = head.ticket;
+      delete from waiters w where w.key = head.key and w.ticket = head.ticket;
       continue;
     end if;
     -- No row: it was cancelled meanwhile, and its cancel will find nothing granted.
-    delete from waiters w where w.ticket = head.ticket;
+    delete from waiters w where w.key = head.key and w.ticket = head.ticket;
     continue when not found;
     select * into behind from waiters w where w.key = hand_over.key and w.ticket > head.ticket order by w.ticket limit 1;
     update locks l set
@@ -167,8 +169,8 @@ begin
       from generate_series(1, cardinality(tickets)) u(place))
   select count(*) into length from drawn d where d.number = begin_run.token + d.place;
   if length = 0 then return; end if;
-  update waiters w set token = begin_run.token + u.place
-    from unnest(tickets[:length]) with ordinality u(ticket, place) where w.ticket = u.ticket;
+  update waiters w set token = begin_run.token + array_position(tickets, w.ticket)
+    where w.key = begin_run.key and w.ticket = any (tickets[:length]);
   update locks l set token_to = begin_run.token + length where l.key = begin_run.key;
 end $$;
 

@@ -76,8 +76,8 @@ begin
       left join unnest(gone) g on g = u.token
      where g is null order by u.key, u.token desc
   loop
-    select * into held from locks l where l.key = pair.key and l.session = release.session
-                      and pair.token between l.token and coalesce(l.token_to, l.token);
+    select * into held from locks l where l.key = pair.key and l.session is not distinct from release.session
+                      and pair.token between l.token + 0 and coalesce(l.token_to, l.token);
     if not found then
       return next row(null, 'absent', pair.token, pair.key, null, null)::answer;
       continue;
@@ -126,8 +126,8 @@ begin
   end if;
   perform lock_rows(array[release_and_acquire.key]);
   select * into held from locks l
-    where l.key = release_and_acquire.key and l.session = release_and_acquire.session
-      and release_and_acquire.token between l.token and coalesce(l.token_to, l.token);
+    where l.key = release_and_acquire.key and l.session is not distinct from release_and_acquire.session
+      and release_and_acquire.token between l.token + 0 and coalesce(l.token_to, l.token);
   if not found then
     return next row(null, 'absent', release_and_acquire.token, release_and_acquire.key, null, null)::answer;
   else
@@ -199,7 +199,7 @@ begin
     select u.key, u.token from unnest(turn.keys, turn.tokens) u(key, token) where u.key = any (locked) order by u.key
   loop
     select * into held from locks l
-      where l.key = pair.key and l.session = turn.session and not l.released and pair.token > l.token and pair.token <= l.token_to;
+      where l.key = pair.key and l.session is not distinct from turn.session and not l.released and pair.token > l.token + 0 and pair.token <= l.token_to;
     continue when not found;
     delete from waiters w where w.key = pair.key and w.ticket > coalesce(held.served, 0) and w.session is not distinct from turn.session and w.token = pair.token
       returning w.* into own;

@@ -2,6 +2,7 @@
 --
 -- What has to happen without anybody's release: the dead are buried, what they held moves on, lines are repaired.
 -- Nothing here is needed for safety; everything here is needed so that nobody is forgotten.
+-- Joins are written as probes (lateral, with a limit): to a planner that takes a table for empty, reading all of it is no worse.
 select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true);
 
 -- Looks after the requests (keys[i], requests[i]) that a session waits for, and, at most once a second over all
@@ -31,7 +32,7 @@ begin
   if over_all then update reaper set looked_at = clock_timestamp(); end if;
   -- Whoever was woken comes for its grant: what has to be looked after can wait for the next tick, that is a second at most.
   if not over_all and exists (
-       select from locks l where l.key = any (tick.keys) and l.session = tick.session and l.request = any (tick.requests)
+       select from locks l where l.key = any (tick.keys) and l.session is not distinct from tick.session and l.request = any (tick.requests)
                              and not l.released) then
     return query select * from look(tick.session, tick.keys, tick.requests);
     return;
@@ -54,8 +55,8 @@ begin
     union all
     select * from (select l.key from locks l where over_all and (l.released or l.forced_until <= judged) limit 1000) r
     union all
-    select * from (select l.key from sessions s join locks l on l.session = s.id
-                    where over_all and s.died is not null limit 1000) d) c;
+    select * from (select l.key from locks l where over_all and l.session = any (array(
+                     select s.id from sessions s where s.died is not null limit 1000)) limit 1000) d) c;
   if places is not null then
     foreach place in array lock_rows(places) loop
       select * into held from locks l where l.key = place;
@@ -85,25 +86,27 @@ begin
   -- By now the call may hold tickets and other rows: what it cannot lock at once it does not answer yet.
   if writes then
     ours := array(select l.key from locks l
-                   where l.key = any (look.keys) and (l.request = any (look.requests) or l.token_to is not null) and l.session = look.session
+                   where l.key = any (look.keys) and (l.request = any (look.requests) or l.token_to is not null) and l.session is not distinct from look.session
                    order by l.key for no key update skip locked);
     update locks l set granted_at = l.granted_at where l.key = any (ours);
     perform durable();
   end if;
   return query
     select u.request,
-           case when g.key is null then case when w.ticket is null then 'again' else 'queued' end
-                when writes and g.key <> all (ours) then 'queued' else 'granted' end,
-           case when not writes or g.key = any (ours) then g.token end,
+           case when l.is_theirs is not true then case when t.ticket is null then 'again' else 'queued' end
+                when writes and u.key <> all (ours) then 'queued' else 'granted' end,
+           case when l.is_theirs and (not writes or u.key = any (ours)) then l.token end,
            u.key, null::text, expires_in(l.session, l.forced_until)
       from unnest(look.keys, look.requests) u(key, request)
-      left join locks l on l.key = u.key
-      left join locks g on g.key = u.key and g.request = u.request and g.session = look.session and not g.released
-      left join waiters w on w.request = u.request and w.key is not distinct from u.key;
+      left join lateral (
+        select l.session, l.forced_until, l.token, l.request = u.request and l.session = look.session and not l.released as is_theirs
+          from locks l where l.key = u.key limit 1) l on true
+      left join lateral (
+        select w.ticket from waiters w where w.request = u.request and w.key is not distinct from u.key limit 1) t on true;
   -- All of a run, also who was not asked for: one who learns of it late finds it over.
   return query
     select m.* from (select l.key from locks l
-                      where l.key = any (look.keys) and l.session = look.session and l.token_to is not null and not l.released
+                      where l.key = any (look.keys) and l.session is not distinct from look.session and l.token_to is not null and not l.released
                         and (not writes or l.key = any (ours))) r
       cross join lateral members(r.key, look.session) m;
 end $$;
@@ -115,17 +118,17 @@ create function mend_lines(keys text[], requests uuid[]) returns void language p
 #variable_conflict use_column
 begin
   insert into locks (key, token, contended, released)
-    select distinct w.key, 0, true, true
-      from unnest(mend_lines.keys, mend_lines.requests) u(key, request) join waiters w on w.request = u.request and w.key is not distinct from u.key
-     where not exists (select from locks l where l.key = w.key) order by w.key
+    select distinct t.key, 0, true, true
+      from unnest(mend_lines.keys, mend_lines.requests) u(key, request)
+      cross join lateral (select w.key from waiters w where w.request = u.request and w.key is not distinct from u.key limit 1) t
+     where (select true from locks l where l.key = t.key limit 1) is null order by t.key
     on conflict do nothing;
   if found then perform durable(); end if;
   update locks l set served = null
     where l.key = any (array(
       select m.key from unnest(mend_lines.keys, mend_lines.requests) u(key, request)
-        join waiters w on w.request = u.request and w.key is not distinct from u.key
-        join locks m on m.key = w.key
-       where w.ticket <= m.served for no key update of m skip locked));
+        cross join lateral (select w.ticket from waiters w where w.request = u.request and w.key is not distinct from u.key limit 1) t
+        cross join lateral (select l.key from locks l where l.key = u.key and l.served >= t.ticket for no key update skip locked) m));
   if found then perform durable(); end if;
 end $$;
 
@@ -133,14 +136,14 @@ end $$;
 create function clear_away() returns void language plpgsql as $$
 #variable_conflict use_column
 begin
-  delete from waiters w where w.ticket = any (array(
-    select x.ticket from sessions s join waiters x on x.session = s.id where s.died is not null
-     limit 1000 for update of x skip locked));
+  delete from waiters w where w.ctid = any (array(
+    select x.ctid from waiters x where x.session = any (array(select s.id from sessions s where s.died is not null limit 100))
+     limit 1000 for update skip locked));
   delete from sessions s where s.id = any (array(
     select x.id from sessions x
      where x.died is not null
-       and not exists (select from locks l where l.session = x.id)
-       and not exists (select from waiters w where w.session = x.id)
+       and (select true from locks l where l.session = x.id limit 1) is null
+       and (select true from waiters w where w.session = x.id limit 1) is null
      limit 1000 for update skip locked));
 end $$;
 
@@ -168,8 +171,8 @@ begin
     moved := take(place, close_session.session);
     if moved.outcome = 'handed' then return next moved; end if;
   end loop;
-  delete from waiters w where w.ticket = any (array(
-    select x.ticket from waiters x where x.session = close_session.session for update skip locked));
+  delete from waiters w where w.ctid = any (array(
+    select x.ctid from waiters x where x.session = close_session.session for update skip locked));
   delete from sessions s where s.id = close_session.session
     and not exists (select from locks l where l.session = s.id)
     and not exists (select from waiters w where w.session = s.id);

@@ -28,7 +28,7 @@ declare
   was     text;
 begin
   select l.session into holder from locks l
-    where l.key = pin.key and pin.token between l.token and coalesce(l.token_to, l.token)
+    where l.key = pin.key and pin.token between l.token + 0 and coalesce(l.token_to, l.token)
       and not l.released and l.forced_until is null for key share;
   if not found then return; end if;
   -- Expired, but not dead: nobody has taken it, and by now nobody can. Its client may not even know of the clock.
@@ -58,7 +58,7 @@ create function pin_again(key text, token bigint) returns void
 #variable_conflict use_column
 begin
   perform from locks l
-    where l.key = pin_again.key and pin_again.token between l.token and coalesce(l.token_to, l.token) for key share;
+    where l.key = pin_again.key and pin_again.token between l.token + 0 and coalesce(l.token_to, l.token) for key share;
   if not found then
     raise exception 'fencepost: % was handed on while nothing pinned token %', quote_literal(pin_again.key), pin_again.token
       using errcode = 'FP003', hint = 'A rollback to a savepoint from before the pin freed it. Nothing was written.';

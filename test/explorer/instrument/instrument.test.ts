@@ -82,7 +82,7 @@ describe('a protocol that has changed under the explorer', () => {
   test('is refused where a known race could not be seen any more', async () => {
     await rewrite(
       'hand_over',
-      'delete from waiters w where w.ticket = head.ticket;\n    continue when',
+      'delete from waiters w where w.key = head.key and w.ticket = head.ticket;\n    continue when',
       'continue when',
     )
     await expect(install()).rejects.toThrow('hand_over: 0 times in the text, want once')

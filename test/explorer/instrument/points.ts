@@ -21,7 +21,7 @@ export const innerPoints: readonly InnerPoint[] = [
     name: 'session of the head found',
     in: 'where s.id = head.session and s.died is null for key',
   },
-  { function: 'hand_over', name: 'ticket found', in: 'where w.ticket = head.ticket; continue when' },
+  { function: 'hand_over', name: 'ticket found', in: 'where w.key = head.key and w.ticket = head.ticket; continue when' },
   { function: 'bury', name: 'session found', in: 'perform from sessions s where s.id = bury.session' },
   { function: 'release', name: 'row found', in: 'where l.key = release.keys[1]' },
   { function: 'release', name: 'row of a batch found', in: 'where l.key = u.key' },

@@ -28,8 +28,8 @@ export const weakened: readonly Variant[] = [
       { function: 'cancel', from: 'locked := lock_rows(cancel.keys);', to: "locked := '{}';" },
       {
         function: 'hand_over',
-        from: 'delete from waiters w where w.ticket = head.ticket;\n    continue when not found;',
-        to: 'delete from waiters w where w.ticket = head.ticket;',
+        from: 'delete from waiters w where w.key = head.key and w.ticket = head.ticket;\n    continue when not found;',
+        to: 'delete from waiters w where w.key = head.key and w.ticket = head.ticket;',
       },
     ],
     program: cancels,
@@ -116,7 +116,7 @@ export const weakened: readonly Variant[] = [
     edits: [
       {
         function: 'release',
-        from: 'l.key = pair.key and l.session = release.session and pair.token between l.token and coalesce(l.token_to, l.token)',
+        from: 'l.key = pair.key and l.session is not distinct from release.session and pair.token between l.token + 0 and coalesce(l.token_to, l.token)',
         to: 'l.key = pair.key',
       },
     ],

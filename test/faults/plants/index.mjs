@@ -18,7 +18,7 @@ export const plants = [
     says: 'a pin asks whether the key is held, not under which token',
     rules: ['guard', 'writes'],
     faults: [],
-    sql: [patch('pin', 'and pin.token between l.token and coalesce(l.token_to, l.token)', '')],
+    sql: [patch('pin', 'and pin.token between l.token + 0 and coalesce(l.token_to, l.token)', '')],
   },
   {
     name: 'no-fence',
