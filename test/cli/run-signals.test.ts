@@ -46,11 +46,15 @@ test('a command that ends in its own way answers with its own code', async () =>
   expect(await run.kill('SIGTERM')).toBe(7)
 })
 
-test('SIGKILL of the command is 137, and the lock is free', async () => {
+test.each([
+  ['SIGKILL', 137],
+  ['SIGTERM', 143],
+  ['SIGINT', 130],
+] as const)('%s of the command itself is %i, and the lock is free', async (signal, code) => {
   const run = stage.run()
   const { pid } = await run.up()
-  process.kill(Number(pid), 'SIGKILL')
-  expect(await run.exit).toBe(137)
+  process.kill(Number(pid), signal)
+  expect(await run.exit).toBe(code)
   await stage.nothingLeft()
 })
 

@@ -41,6 +41,24 @@ describe.runIf(isLinux).each([
     await terminal.line(/code=6/)
   })
 
+  test('who looks from another terminal sees the table, and finds nothing once it has ended', async () => {
+    const { pid } = await run(flags)
+    const other = new Terminal({ DATABASE_URL: stage.db.twistedUrl, FENCEPOST_SCHEMA: stage.db.schema })
+    try {
+      const look = `${process.execPath} ${fileURLToPath(main)} status --schema "$FENCEPOST_SCHEMA"`
+      other.type(`${look}; echo "code=$?"\n`)
+      await other.line(/^KEY +STATE +TOKEN +HOLDER/)
+      await other.line(new RegExp(`^k +held +\\d+ .*:${parentOf(pid)} `))
+      await other.line(/^code=0/)
+      terminal.type('{"name":"exit","code":0}\n')
+      await terminal.line(/code=0/)
+      other.type(`${look}; echo "code=$?"\n`)
+      await other.line(/^nothing is held/)
+    } finally {
+      other.end()
+    }
+  })
+
   test('ctrl-C reaches it once', async () => {
     await run(flags, 'stubborn')
     terminal.type('\x03')

@@ -4,6 +4,13 @@ import { serverFaults } from './faults/server-faults.mjs'
 /** Effects that any profile with faults is to have, whichever fault brought them about. */
 const always = ['staleWritesRefused', 'expiredUnderLiveHolder', 'handedOver', 'newIncarnations']
 
+/** The faults of the profile that have had no effect yet, so far as a run shows that goes on. */
+export function toothless(run, noted, faults) {
+  const seen = bites(run, noted, faults)
+  const struck = [...clientFaults, ...serverFaults].filter(fault => faults.includes(fault.name))
+  return struck.filter(fault => seen[fault.bite] === 0).map(fault => fault.name)
+}
+
 /**
  * Counts what the faults did, not that they were tried.
  *

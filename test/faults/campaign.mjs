@@ -17,7 +17,7 @@ export class Campaign {
   /** @type {any[]} */
   workers = []
   /** @type {Record<string, number>} */
-  noted = {}
+  #noted = {}
   /** Whether the record outlives the run: something was found in it. */
   keeps = false
   #gone = []
@@ -40,15 +40,25 @@ export class Campaign {
     await Promise.all(Array.from({ length: workers }, (_, i) => this.#hire(`w${i + 1}`)))
   }
 
-  /** Traffic under faults for so long; then calm, in which everybody is served, and leaves. */
-  async run({ seconds, faults, counts, stopEarly = async () => false }) {
+  /**
+   * Traffic under faults for so long. Those that `missing` names by then, since they had no effect yet, strike again, for
+   * half as long at the most.
+   */
+  async run({ seconds, faults, counts, stopEarly = async () => false, missing = async () => [] }) {
+    const { seed } = this.options
     const began = now()
     const until = began + seconds * 1_000
-    this.#striking = strike(this, { names: faults, seed: this.options.seed, until, counts })
+    this.#striking = strike(this, { names: faults, seed, until, counts })
     while (now() < until && !(await stopEarly())) await sleep(Math.min(until - now(), 4_000))
     this.seconds = (now() - began) / 1_000
     if (now() < until) return
     await this.#striking
+    for (const last = until + seconds * 500; now() < last; ) {
+      const names = await missing()
+      if (names.length === 0) break
+      this.#striking = strike(this, { names, seed: `${seed} again`, until: last, counts, isOnce: true })
+      await this.#striking
+    }
     this.seconds = (now() - began) / 1_000
   }
 
@@ -59,9 +69,8 @@ export class Campaign {
     await sleep(3_000)
     for (const worker of this.workers) worker.child.send('finish')
     await Promise.all(this.workers.map(worker => this.#farewell(worker)))
-    for (const worker of [...this.workers, ...this.#gone]) this.#count(worker)
     await sleep(300)
-    return { ...(await tables(this.cluster)), leftovers: await leftovers(this.cluster) }
+    return { ...(await this.tables()), leftovers: await leftovers(this.cluster) }
   }
 
   /** What is known so far, as the checker takes it. */
@@ -82,7 +91,19 @@ export class Campaign {
   }
 
   bitten(effect, times = 1) {
-    this.noted[effect] = (this.noted[effect] ?? 0) + times
+    this.#noted[effect] = (this.#noted[effect] ?? 0) + times
+  }
+
+  /** Effects that the faults and the proxies have seen so far, and how often. */
+  get noted() {
+    const counters = [...this.workers, ...this.#gone].map(({ proxy }) => proxy.counters)
+    const sum = name => counters.reduce((total, counter) => total + counter[name], 0)
+    return { ...this.#noted, connectionsCut: sum('cut'), repliesDropped: sum('repliesDropped') }
+  }
+
+  /** The protected tables as they are now. */
+  async tables() {
+    return await tables(this.cluster)
   }
 
   async serverAnswers() {
@@ -121,6 +142,7 @@ export class Campaign {
     return text
       .split('\n')
       .filter(line => /deadlock detected|PANIC|TRAP|tuple concurrently updated/.test(line))
+      .filter(line => !/No space left on device/.test(line))
   }
 
   async #hire(name) {
@@ -156,11 +178,6 @@ export class Campaign {
     } catch (error) {
       this.log('farewell', 'fail', worker.name, { message: String(error.message) })
     }
-  }
-
-  #count({ proxy }) {
-    this.bitten('connectionsCut', proxy.counters.cut)
-    this.bitten('repliesDropped', proxy.counters.repliesDropped)
   }
 }
 

@@ -16,7 +16,7 @@ beforeAll(async () => {
   db = await createDatabase()
   application = await createRole(db, 'application')
   operator = await createRole(db, 'operator')
-  holder = new Fencepost({ pool: db.pool(), schema: db.schema })
+  holder = new Fencepost({ pool: db.pool(), schema: db.schema, owner: 'its holder' })
 })
 beforeEach(async () => {
   lock = await holder.acquire('k')
@@ -226,5 +226,17 @@ describe.each(Object.entries(roads))('through %s', (_, road) => {
       expect(taken).toMatchObject({ outcome: 'released', token: lock.token })
       expect(await client.raiseBase({ reason: 'restored' })).toBeGreaterThan(lock.token)
     })
+    // Who it was is what the server knows, and not what the client calls itself.
+    const events = await db.query(
+      inSchema(
+        db,
+        'select what, role, by, reason, key, token, owner from $schema.events order by id desc limit 2',
+      ),
+    )
+    const ours = { role: operator.name, by: 'somebody' }
+    expect(events.reverse()).toEqual([
+      { ...ours, what: 'forced', reason: 'stuck', key: 'k', token: String(lock.token), owner: 'its holder' },
+      { ...ours, what: 'raised', reason: 'restored', key: null, token: null, owner: null },
+    ])
   })
 })

@@ -34,7 +34,7 @@ async function section(ctx) {
     : await write(ctx, 'guard', held, pause)
   probe(ctx, held)
   // Not after an unknown outcome: that write may still be under way, and this grant lets both in.
-  if (kind < 0.85 || !committed) await giveBack(ctx, held)
+  if (kind < 0.76 || !committed) await giveBack(ctx, held)
   else if (kind < 0.93) {
     await race(ctx, held)
   } else {
@@ -65,7 +65,7 @@ async function race(ctx, held) {
   })
   const stale = [1, 2].map(() => write(ctx, 'pin', held, 0, released))
   await sleep(ctx.random.between(3, 8))
-  const others = [1, 2, 3].map(() => write(ctx, 'pin', held))
+  const others = [0, 0, 0, 5, 10].map(ms => sleep(ms).then(() => write(ctx, 'pin', held)))
   for (const lock of crowd) void lock?.release()
   await giveBack(ctx, held)
   begin()

@@ -278,6 +278,10 @@ describe('the end', () => {
 
   test('what is left, what nobody caught, what was refused without a word', () => {
     expect(rulesOf(run([], [], { ...nothing, leftovers: { waiters: 1, locks: 0 } }))).toEqual(['leftovers'])
+    expect(rulesOf(run([event(1, 'close', 'ok', 'a-close', { left: ['Timeout'] })], []))).toEqual([
+      'leftovers',
+    ])
+    expect(rulesOf(run([event(1, 'close', 'ok', 'a-close', { left: [] })], []))).toEqual([])
     expect(rulesOf(run([event(1, 'unhandled', 'fail', 'a-1')], []))).toEqual(['unhandled'])
     const refused = [
       event(1, 'acquire', 'invoke', 'a-1'),

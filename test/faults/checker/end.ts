@@ -25,10 +25,18 @@ export const nobodyForgotten: Rule = ({ events, final }) => {
 }
 
 /** Nothing is left when everybody has gone. */
-export const nothingLeft: Rule = ({ final }) =>
-  Object.entries(final?.leftovers ?? {})
+export const nothingLeft: Rule = ({ events, final }) => [
+  ...Object.entries(final?.leftovers ?? {})
     .filter(([, count]) => count > 0)
-    .map(([name, count]) => ({ rule: 'leftovers', at: 0, story: `${count} of ${name} are left` }))
+    .map(([name, count]) => ({ rule: 'leftovers', at: 0, story: `${count} of ${name} are left` })),
+  ...events
+    .filter(({ op, left }) => op === 'close' && left !== undefined && left.length > 0)
+    .map(({ process, t, left }) => ({
+      rule: 'leftovers',
+      at: t,
+      story: `${process} has closed its client and its pool, and is kept alive by ${left?.join(', ')}`,
+    })),
+]
 
 /** What an acquire may be refused with: the codes of the documented errors, `busy` for a try, SQLSTATEs from by hand. */
 const explained =

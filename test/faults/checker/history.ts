@@ -22,6 +22,8 @@ export interface Event {
   readonly message?: string
   readonly reason?: string
   readonly outcome?: string
+  /** What keeps the process alive after it has closed all, as Node names it. */
+  readonly left?: readonly string[]
 }
 
 /** A row of audit.journal. `at` is cut down to 10 ms: what it tells of happened within the 10 ms after it. */

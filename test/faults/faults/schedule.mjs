@@ -8,7 +8,8 @@ import { serverFaults } from './server-faults.mjs'
  * the server, until `until`. Each lane goes through its whole list before it repeats any; between two there is calm.
  *
  * @param {any} campaign
- * @param {{ names: readonly string[], seed: string, until: number, counts: Record<string, number> }} plan
+ * @param {{ names: readonly string[], seed: string, until: number, counts: Record<string, number>, isOnce?: boolean }} plan
+ * `isOnce`: nothing is repeated
  */
 export async function strike(campaign, plan) {
   const among = list =>
@@ -28,7 +29,7 @@ async function lane(campaign, plan, faults, name, calm) {
       if (now() > plan.until || campaign.stopping) return
       await once(campaign, plan, fault, random)
     }
-    left = left.filter(fault => !fault.once)
+    left = plan.isOnce ? [] : left.filter(fault => !fault.once)
   }
 }
 

@@ -78,6 +78,24 @@ export const serverFaults = [
     },
   },
   {
+    // Statements fail, or the server panics and cannot even recover until there is space again.
+    name: 'disk-full',
+    bite: 'noSpace',
+    async run({ cluster, random, again, bit }) {
+      const before = cluster.shortages()
+      const makeRoom = await cluster.fillDisk()
+      await sleep(random.between(500, 2_000))
+      makeRoom()
+      // One that is about to give up its recovery is still there for a moment.
+      for (let i = 0; i < 2; i++) {
+        await sleep(300)
+        if (cluster.primary.pid === undefined) await cluster.primary.start()
+        await again()
+      }
+      bit('noSpace', cluster.shortages() - before)
+    },
+  },
+  {
     // Its snapshot keeps vacuum from every row version that dies meanwhile.
     name: 'long-transaction',
     bite: 'vacuumHeldBack',

@@ -1,4 +1,4 @@
-import { patch, statement } from './patch.mjs'
+import { patch, slowed, statement } from './patch.mjs'
 
 /**
  * What the oracle is tested with: each takes one protection out, by a change of the live SQL or of the client as it is
@@ -71,9 +71,10 @@ export const plants = [
     says: 'a number drawn before the wait for the row stands',
     rules: ['tokens'],
     faults: [],
-    // Somebody must take the key and let go while another still waits for it: with many at once that happens.
-    copies: { 'by-hand': 12 },
+    // Somebody must take the key and let go while another still waits for it.
+    copies: { 'by-hand': 6 },
     sql: [
+      slowed('before insert on fencepost.locks', 'true'),
       patch(
         'acquire',
         /if pg_sequence_last_value\('fencing'\) - drawn is distinct from cardinality\(keys\)\s+or base <> \(select c.base from cluster c\) then/,
@@ -163,8 +164,15 @@ export const plants = [
     says: 'the unique index over (session, token) is a plain one, so a change of holder is no key update',
     rules: ['guard', 'writes'],
     faults: [],
-    copies: { guarded: 6 },
+    copies: { guarded: 3 },
+    seconds: 50,
     sql: [
+      // A snapshot from before the row was flagged, and another guard that begins and ends between the two steps of a release.
+      patch(
+        'release',
+        'locked := lock_rows(rest);',
+        'locked := lock_rows(rest); perform pg_sleep(random() * 0.02);',
+      ),
       statement(`alter table fencepost.locks drop constraint locks_session_token_key;
                  create index on fencepost.locks (session, token)`),
     ],
@@ -230,7 +238,7 @@ export const plants = [
     sql: [
       patch('hand_over', 'contended = behind.key is not null', 'contended = false'),
       patch('mend_lines', /insert into locks.*?on conflict do nothing;/s, 'perform from waiters limit 0;'),
-      patch('look', "case when w.ticket is null then 'again' else 'queued' end", "'queued'"),
+      patch('look', "case when t.ticket is null then 'again' else 'queued' end", "'queued'"),
     ],
   },
 ]

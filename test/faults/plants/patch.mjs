@@ -20,5 +20,16 @@ export function patch(name, find, replace) {
   }
 }
 
+/**
+ * A race that is there, and seldom lost: what happens in between takes up to 5 ms. It breaks nothing by itself.
+ *
+ * @param {string} moment as a trigger has it
+ * @param {string} condition of the row
+ */
+export const slowed = (moment, condition) =>
+  statement(`create or replace function audit.dawdle() returns trigger language plpgsql as
+               'begin perform pg_sleep(random() * 0.005); return new; end';
+             create trigger dawdles ${moment} for each row when (${condition}) execute function audit.dawdle()`)
+
 /** A statement as it is. */
 export const statement = text => cluster => cluster.query(text)

@@ -1,13 +1,26 @@
-import { execFileSync } from 'node:child_process'
-import { chmodSync, chownSync, existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { execFile, execFileSync } from 'node:child_process'
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
+import { promisify } from 'node:util'
 import pg from 'pg'
 import { migrate } from '../../../dist/index.js'
 import { startPostgres } from '../../../dist/testing/server.js'
 import { now, sleep } from '../history.mjs'
 import { Front } from './front.mjs'
+
+const run = promisify(execFile)
 
 const faketime = ['/usr/lib/x86_64-linux-gnu', '/usr/lib/aarch64-linux-gnu', '/usr/lib64', '/usr/lib']
   .map(folder => `${folder}/faketime/libfaketimeMT.so.1`)
@@ -45,6 +58,8 @@ export class Cluster {
   front = new Front()
   #folder = mkdtempSync(join(tmpdir(), 'fencepost-faults-'))
   #clockFile = join(this.#folder, 'clock')
+  /** File systems of their own, which can be filled; only root may mount them. @type {string[]} */
+  #disks = []
   /** @type {any} */
   primary
   /** @type {any} */
@@ -67,7 +82,7 @@ export class Cluster {
   async start({ pair }) {
     chmodSync(this.#folder, 0o755)
     this.moveClock(0)
-    this.primary = await startPostgres(this.#options())
+    this.primary = await startPostgres({ ...this.#options(), dataDir: this.#dataDir('first') })
     await this.front.start(this.primary.port)
     await migrate({ connection: this.url })
     await this.query(await readFile(new URL('journal.sql', import.meta.url), 'utf8'))
@@ -79,6 +94,22 @@ export class Cluster {
   moveClock(seconds) {
     writeFileSync(this.#clockFile, `+${seconds}`)
     chmodSync(this.#clockFile, 0o644)
+  }
+
+  /** Leaves the primary no space to write. @returns {Promise<() => void>} gives it back */
+  async fillDisk() {
+    const disk = dirname(this.primary.dataDir)
+    const ballast = join(disk, 'ballast')
+    // It fails when the disk is full, as it should.
+    if (this.#disks.includes(disk)) {
+      await run('dd', ['if=/dev/zero', `of=${ballast}`, 'bs=64k'], { timeout: 20_000 }).catch(() => {})
+    }
+    return () => rmSync(ballast, { force: true })
+  }
+
+  /** How often the primary had no space to write. */
+  shortages() {
+    return readFileSync(this.primary.logFile, 'utf8').split('No space left on device').length - 1
   }
 
   /** One statement, or several, on a connection of its own to the primary: in its own time, should it just be starting. */
@@ -123,7 +154,20 @@ export class Cluster {
   async end() {
     await this.front.close()
     for (const server of [this.standby, this.primary]) await server?.end()
+    for (const disk of this.#disks) execFileSync('umount', ['--lazy', disk])
     rmSync(this.#folder, { recursive: true, force: true })
+  }
+
+  #dataDir(name) {
+    const disk = join(this.#folder, name)
+    mkdirSync(disk, { mode: 0o755 })
+    try {
+      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1g,mode=755', 'fencepost-faults', disk])
+      this.#disks.push(disk)
+    } catch {
+      // It is the common one then, and nobody fills it.
+    }
+    return join(disk, 'data')
   }
 
   #options() {
@@ -132,7 +176,8 @@ export class Cluster {
       shared_buffers: '64MB',
       wal_level: 'replica',
       max_wal_senders: '4',
-      wal_keep_size: '256MB',
+      wal_keep_size: '128MB',
+      max_wal_size: '256MB',
       wal_retrieve_retry_interval: '200ms',
       deadlock_timeout: '200ms',
       idle_in_transaction_session_timeout: '5s',
@@ -151,7 +196,7 @@ export class Cluster {
   async #addStandby() {
     const { dataDir } = this.primary
     const { uid, gid } = statSync(dataDir)
-    const copy = join(this.#folder, 'standby')
+    const copy = this.#dataDir('second')
     await this.primary.stop('fast')
     execFileSync('cp', ['-a', dataDir, copy])
     writeFileSync(join(copy, 'standby.signal'), '')

@@ -2,7 +2,7 @@
 import pg from 'pg'
 import { listen, say } from '../../support/worker.mjs'
 import { actors } from '../actors/index.mjs'
-import { recorder, sleep } from '../history.mjs'
+import { now, recorder, sleep } from '../history.mjs'
 import { Random } from '../random.mjs'
 import { deaf, moveWall } from './seams.mjs'
 
@@ -51,6 +51,15 @@ const running = actors
     }),
   )
 
+/** Timers and sockets that keep the process alive, once those that were just closed have had a second. */
+async function left() {
+  const busy = () => process.getActiveResourcesInfo().filter(kind => /^(Timeout|TCP)/.test(kind))
+  const until = now() + 1_000
+  // A timer would be one more.
+  while (busy().length > 0 && now() < until) await new Promise(resolve => setImmediate(resolve))
+  return busy()
+}
+
 listen({
   block: ({ ms }) => {
     const until = process.hrtime.bigint() + BigInt(Math.round(ms * 1e6))
@@ -74,7 +83,7 @@ listen({
     log('close', 'invoke', `${name}-close`)
     await fp.close()
     await pool.end()
-    log('close', 'ok', `${name}-close`)
+    log('close', 'ok', `${name}-close`, { left: await left() })
     say('finished')
   },
 })
