@@ -137,7 +137,7 @@ create function clear_away() returns void language plpgsql as $$
 #variable_conflict use_column
 begin
   delete from waiters w where w.ctid = any (array(
-    select x.ctid from waiters x where x.session = any (array(select s.id from sessions s where s.died is not null limit 100))
+    select x.ctid from waiters x where x.session = any (array(select s.id from sessions s where s.died is not null limit 1000))
      limit 1000 for update skip locked));
   delete from sessions s where s.id = any (array(
     select x.id from sessions x

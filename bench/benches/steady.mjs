@@ -19,7 +19,7 @@ export const leftOut = []
 /** @param {import('../harness/bench.mjs').Bench} bench */
 export const lasts = ({ rounds, window }) => {
   const { warmUp, slice, slices } = timesOf(window)
-  return `${rounds} rounds, ${window / 1000} s each part, in ${slices} windows of ${slice / 1000} s, after ${warmUp / 1000} s`
+  return `${rounds} rounds, ${window / 1000} s each part, in ${slices} windows of ${slice / 1000} s, after ${warmUp / 1000} s; ${BESIDE} a fifth of it`
 }
 
 /** Cold: keys that come again, each for one caller only. Hot: one key for all. */
@@ -28,6 +28,7 @@ const LOADS = [
   { what: '10 contenders, one key', callers: 10, keys: 1 },
 ]
 const ALONE = 'alone'
+/** For a fifth of the time: it becomes slower from one second to the next. */
 const BESIDE = 'beside an open transaction'
 /** The remedy: a snapshot holds back the vacuum of its own database only. */
 const ELSEWHERE = 'beside one in another database'
@@ -87,9 +88,10 @@ const COLUMNS = [
  * @param {string} who
  */
 async function run(bench, { callers, keys }, who) {
+  const window = who === BESIDE ? bench.window / 5 : bench.window
   const [peer] = /** @type {[import('../harness/peer.mjs').Worker]} */ (peers)
   const url = await bench.url('postgres')
-  const { warmUp, slice, slices } = timesOf(bench.window)
+  const { warmUp, slice, slices } = timesOf(window)
   await peer.start({ url })
   const [observer, holder] = await Promise.all([
     connect(url),
@@ -101,7 +103,7 @@ async function run(bench, { callers, keys }, who) {
     const opens = now() + warmUp
     const counting = peer.series({ callers, keys, opens, slice, slices })
     // The first minute of ten.
-    await pause(opens + bench.window / 10 - now())
+    await pause(opens + window / 10 - now())
     const early = await sizeOf(observer, 'locks')
     const counts = await counting
     const [end, waiters] = [await sizeOf(observer, 'locks'), await sizeOf(observer, 'waiters')]
