@@ -95,6 +95,12 @@ export const releaseAndAcquire = (
     { generation, words: 'release and acquire' },
   )
 
+/** Who was before it in the run has let go, inside the process, and it has its turn. */
+export const turn = (session: string, place: Place): Call =>
+  call('turn', session, [place], `${keys([place])}, array[${place.token}]::bigint[]`, {
+    columns: `null::uuid request, 'told' outcome, null::bigint token, null::text key`,
+  })
+
 export const cancel = (session: string, ...places: readonly Place[]): Call =>
   call('cancel', session, places, `${keys(places)}, ${requests(places)}`)
 

@@ -86,6 +86,16 @@ export class Clients {
     if (call.function === 'close_session') {
       for (const request of this.#of(call.session)) request.is = 'leaving'
     }
+    if (call.function === 'turn') this.#turns(call)
+  }
+
+  /** Inside the process whoever was before has let go, and who is next believes in its turn, whatever becomes of the call. */
+  #turns({ session, places: [place] }: Call): void {
+    for (const each of this.#of(session)) {
+      if (each.key !== place?.key || each.token === undefined || place.token === undefined) continue
+      if (each.token === place.token && each.is === 'waiting') each.is = 'held'
+      if (each.token < place.token && each.is === 'held') each.is = 'leaving'
+    }
   }
 
   /** @param sentAt by the clock, when the call was sent */
@@ -102,12 +112,14 @@ export class Clients {
       else client.over = true
     }
     if (call.function === 'close_session') client.over = true
-    if (!['cancel', 'close_session', ...releasing].includes(call.function)) return
+    if (!['cancel', 'close_session', 'turn', ...releasing].includes(call.function)) return
     for (const request of this.#of(call.session)) {
       const named = call.places.some(
         place =>
           (place.request === request.id && call.function !== 'release_and_acquire') ||
-          (place.token !== undefined && request.token !== undefined && request.token <= place.token),
+          (place.token !== undefined &&
+            request.token !== undefined &&
+            (request.token < place.token || (request.token === place.token && call.function !== 'turn'))),
       )
       // It has to be sent once more, and with it whoever of a run was before.
       const isLeft = ({ outcome, token, key }: Answer) =>
@@ -145,8 +157,12 @@ export class Clients {
 
   /** Whether a holder has sent that it lets go. */
   letsGo(row: LockRow): boolean {
-    if (row.request !== null) return this.isGivenUp(row.request)
     const others = this.#of(row.session ?? undefined).filter(({ key }) => key === row.key)
+    // Whoever of the run has its turn, though that was not told yet.
+    const isOn = others.some(
+      ({ is, token = 0 }) => is === 'held' && token > row.token && token <= row.tokenTo,
+    )
+    if (row.request !== null) return this.isGivenUp(row.request) && !isOn
     return others.every(({ id, token }) => this.isGivenUp(id) || token === undefined || token < row.token)
   }
 

@@ -98,7 +98,7 @@ export class Record {
         throw new Violation(
           `${nameOf(request.session)} trusts that it holds ${request.key}, and its death is stored`,
         )
-      if (row?.token === request.token && row?.session === request.session) continue
+      if (covers(row, request.token ?? 0) && row?.session === request.session) continue
       const instead = row ? `${nameOf(row.session)} has it under ${row.token}` : 'nobody has it'
       throw new Violation(
         `${nameOf(request.session)} believes that it holds ${request.key} under ${request.token}, and ${instead}`,
@@ -139,7 +139,8 @@ export class Record {
       if (isDead(settled, session) || this.clients.isOver(session)) continue
       const row = settled.locks.find(each => each.request === id)
       const ticket = settled.waiters.find(each => each.request === id)
-      if (is === 'held' && row?.token !== request.token && !this.#forced.has(request.token ?? 0))
+      const grant = settled.locks.find(each => each.key === key && each.session === session)
+      if (is === 'held' && !covers(grant, request.token ?? 0) && !this.#forced.has(request.token ?? 0))
         throw new Violation(`${nameOf(session)} holds ${key} and has lost it`)
       if (is === 'waiting' && !row && !ticket)
         throw new Violation(`${nameOf(session)} waits for ${key} and is forgotten`)
@@ -202,7 +203,12 @@ export class Record {
     const old = before.locks.find(each => each.key === key)
     if (old?.token === token) {
       const isCancelled = request === null && this.clients.isGivenUp(old.request)
-      if ((old.request !== request && !isCancelled) || old.session !== session)
+      // Its turn was told: it was in the run, and is in line no more.
+      const isNext = before.waiters.some(
+        each =>
+          each.request === request && each.key === key && each.token !== null && each.token <= row.tokenTo,
+      )
+      if ((old.request !== request && !isCancelled && !isNext) || old.session !== session)
         throw new Violation(`two grants of ${key} under the same token ${token}`)
       return
     }

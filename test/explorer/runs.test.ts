@@ -3,7 +3,7 @@ import { explorations } from './suite.ts'
 
 explorations({
   programs: runs,
-  functions: ['begin_run', 'members', 'tell', 'cancel', 'release', 'release_and_acquire'],
+  functions: ['begin_run', 'members', 'tell', 'cancel', 'release', 'release_and_acquire', 'turn'],
   // Of keys that nobody waits for, of batches, and of rows that were repaired.
   unreached: [
     'cancel: perform from locks',

@@ -9,6 +9,7 @@ import {
   releaseAndAcquire,
   tick,
   token,
+  turn,
 } from '../calls.ts'
 import type { Program } from '../program.ts'
 import { inTurn, letGo, settle } from './scripts.ts'
@@ -84,6 +85,41 @@ export const runs: readonly Program[] = [
       { name: 'B', script: () => letGo('S2', token('k', 106)) },
       { name: 'B again', script: () => inTurn(release('S2', token('k', 106))) },
       { name: 'B too', script: () => inTurn(cancel('S2', at('k', 'r21'))) },
+    ],
+  },
+  {
+    name: 'a turn is told while the run ends',
+    sessions,
+    key: 'k',
+    quiet: ['sessions'],
+    before: running,
+    actors: [
+      { name: 'B', script: () => inTurn(turn('S2', token('k', 106))) },
+      { name: 'B too', script: () => letGo('S2', token('k', 106)) },
+      { name: 'C', script: () => inTurn(acquire('S3', [at('k', 'r32')])) },
+    ],
+  },
+  {
+    name: 'a turn is told while who was first is given up late, and its process looks',
+    sessions,
+    key: 'k',
+    quiet: ['sessions'],
+    before: running,
+    actors: [
+      { name: 'B', script: () => inTurn(turn('S2', token('k', 106))) },
+      { name: 'B too', script: () => inTurn(cancel('S2', at('k', 'r21'))) },
+      { name: 'B looks', script: () => inTurn(tick('S2', at('k', 'r22'))) },
+    ],
+  },
+  {
+    name: 'a turn is told under a guard, and of a session that closes',
+    sessions,
+    key: 'k',
+    before: running,
+    actors: [
+      { name: 'the guard', script: () => inTurn(guard(token('k', 106), 'repeatable read')) },
+      { name: 'B', script: () => inTurn(turn('S2', token('k', 106))) },
+      { name: 'B too', script: () => inTurn(closeSession('S2')) },
     ],
   },
   {
