@@ -144,7 +144,7 @@ export class StaleSnapshotError extends FencepostError {}
 /** `lock.transaction` inside of `lock.transaction` of the same lock: use the client that you were given. */
 export class NestedTransactionError extends FencepostError {}
 
-/** The transaction took longer than it may, and the server has ended it. Nothing was written. */
+/** The transaction took longer than it may: the server has ended it, or it was given up. Nothing was written. */
 export class TransactionTimeoutError extends FencepostError {}
 
 /** A later holder has been here, and this token is refused. Nothing was written. */

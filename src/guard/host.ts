@@ -26,6 +26,7 @@ export interface GuardsOptions {
 /** What guarded transactions need of one client. */
 export class Guards implements TransactionHost {
   readonly schema: string
+  readonly callTimeout: number
   readonly boot: () => string | undefined
   readonly distrust: (session: Session) => Promise<void>
   readonly #options: GuardsOptions
@@ -35,6 +36,7 @@ export class Guards implements TransactionHost {
   constructor(options: GuardsOptions) {
     this.#options = options
     this.schema = options.schema
+    this.callTimeout = options.callTimeout
     this.boot = () => options.knowledge.boot
     this.distrust = session => options.distrust(session)
   }
@@ -58,7 +60,7 @@ export class Guards implements TransactionHost {
     const text = `select ${quoteIdentifier(this.schema)}.transaction_status($1::text::xid8, $2::text::uuid)`
     const [row] = await this.#options.wire.query(
       () => ({ text, values: [transaction, boot] }),
-      this.#options.callTimeout,
+      this.callTimeout,
     )
     return row?.[0] ?? null
   }
@@ -70,7 +72,7 @@ export class Guards implements TransactionHost {
        where l.locktype = 'transactionid' and l.granted and l.mode = 'ExclusiveLock'
          and l.transactionid = $1::text::xid8::xid
          and not exists (select from pg_stat_activity a where a.pid = l.pid and a.wait_event = 'SyncRep')`
-    await this.#options.wire.query(() => ({ text, values: [transaction] }), this.#options.callTimeout)
+    await this.#options.wire.query(() => ({ text, values: [transaction] }), this.callTimeout)
   }
 
   endAfter(transaction: string, milliseconds: number): () => void {

@@ -6,6 +6,7 @@ import {
   BadOptionError,
   NestedTransactionError,
   NotInTransactionError,
+  TransactionTimeoutError,
   UnreachableError,
   WrongDatabaseError,
 } from '../errors.ts'
@@ -29,6 +30,7 @@ export interface TransactionClient {
 
 /** The members of a `pg.PoolClient` that are used. */
 interface PoolClientLike extends TransactionClient {
+  readonly connection?: { readonly stream?: { destroy?(): void } }
   release(destroy?: boolean): void
   on(event: 'error', listener: (error: Error) => void): unknown
   removeListener(event: 'error', listener: (error: Error) => void): unknown
@@ -44,6 +46,8 @@ export interface TransactionOptions {
 }
 
 export interface TransactionHost extends GuardHost {
+  /** Milliseconds that the message which begins a transaction may take: nothing else bounds it yet. */
+  readonly callTimeout: number
   /** @throws BadOptionError where there is no pool */
   pool(): TransactionPool
 }
@@ -82,7 +86,7 @@ export async function guardedTransaction<T>(
   try {
     const pinned = await begin(host, grant, line, level)
     const inside = new Inside(client)
-    const ended = bound(host, grant.key, pinned)
+    const ended = bound(host, grant.key, line, pinned)
     try {
       const result = await Promise.race([
         around.run([...outer, grant], async () => await work(inside)),
@@ -142,10 +146,23 @@ class Line {
   }
 
   broke(cause: unknown): void {
-    this.isBroken = true
-    this.#fail(
+    this.#end(
       asTimeout(cause) ?? new UnreachableError('the connection was lost: nothing was written', { cause }),
     )
+  }
+
+  /** It should have been ended, and nothing tells so. Whatever became of it, the commit was not sent. */
+  giveUp(): void {
+    this.#end(
+      new TransactionTimeoutError(
+        'the transaction took longer than it may: it was given up, and nothing was written',
+      ),
+    )
+  }
+
+  #end(error: Error): void {
+    this.isBroken = true
+    this.#fail(error)
   }
 
   async rollBack(): Promise<void> {
@@ -157,6 +174,8 @@ class Line {
     // A client that is destroyed may still have an error to tell, and without a listener that ends the process.
     if (this.isBroken) this.client.on('error', () => {})
     this.client.release(this.isBroken)
+    // Where nothing is in flight the driver says goodbye, and would wait for ever for what a dead network answers.
+    if (this.isBroken) this.client.connection?.stream?.destroy?.()
   }
 }
 
@@ -174,7 +193,8 @@ async function begin(host: TransactionHost, grant: Pinnable, line: Line, level: 
   for (let tries = 1; ; tries += 1) {
     let failure: unknown
     try {
-      const results = (await line.client.query(statement)) as unknown as RowsResult[]
+      const asked = line.client.query(statement)
+      const results = (await withDeadline(asked, host.callTimeout)) as unknown as RowsResult[]
       const pinned = results[1]?.rows[0] as Pinned | undefined
       if (!pinned) throw await lossOf(host, grant)
       await checkPlace(host, grant, pinned)
@@ -193,14 +213,20 @@ async function begin(host: TransactionHost, grant: Pinnable, line: Line, level: 
   }
 }
 
-/** Warns once when it has been open for long, and ends its backend should the server not have done so in time. */
-function bound(host: TransactionHost, key: string, pinned: Pinned): () => void {
-  const forget = [
-    host.endAfter(pinned.transaction, pinned.milliseconds),
-    host.tellOf(key, pinned.transaction, pinned.boot as string),
-  ]
+/**
+ * Warns once when it has been open for long. Should the server not have ended it in time, or the news be lost, its
+ * backend is ended and its connection given up: `work` need not notice either, nor settle.
+ */
+function bound(host: TransactionHost, key: string, line: Line, pinned: Pinned): () => void {
+  const forget = host.tellOf(key, pinned.transaction, pinned.boot as string)
+  const late = setTimeout(() => {
+    host.end(pinned.transaction).catch(() => {})
+    line.giveUp()
+  }, pinned.milliseconds + grace)
+  late.unref()
   return () => {
-    for (const each of forget) each()
+    clearTimeout(late)
+    forget()
   }
 }
 

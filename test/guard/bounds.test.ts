@@ -42,9 +42,7 @@ test('one that goes on and on with short statements is ended', async () => {
     await trx.query('insert into notes values ($1)', ['a'])
     for (;;) await trx.query('select pg_sleep(0.02)')
   })
-  await expect(busy).rejects.toMatchObject({
-    code: hasTransactionTimeout ? 'transaction_timeout' : expect.stringMatching(/^(57P01|unreachable)$/),
-  })
+  await expect(busy).rejects.toBeInstanceOf(TransactionTimeoutError)
   expect(performance.now() - began).toBeLessThan(5_000)
   expect(await setting.notes()).toEqual([])
   await setting

@@ -38,7 +38,8 @@ export class Setting {
   ): Promise<{ fp: Fencepost; proxy: PostgresProxy; pool: pg.Pool }> {
     const proxy = await startProxy(this.db.url)
     this.#proxies.push(proxy)
-    const pool = this.db.pool({ connectionString: proxy.url(this.db.url), max: 2 })
+    // With no timers of its own, so that a test may ask for those of its subject.
+    const pool = this.db.pool({ connectionString: proxy.url(this.db.url), max: 2, idleTimeoutMillis: 0 })
     // Its own connections are opened by the options: straight to the server.
     const straight = this.db.pool()
     const mixed = Object.create(straight, { connect: { value: () => pool.connect() } })
