@@ -1,4 +1,6 @@
+import { randomUUID } from 'node:crypto'
 import type pg from 'pg'
+import { escapeIdentifier } from 'pg'
 import { Fencepost, type FencepostOptions } from '../../../src/index.ts'
 import { createDatabase, type TestDatabase } from '../../support/database.ts'
 import { expectNothingLeft } from '../../support/leftovers.ts'
@@ -62,10 +64,22 @@ export class Setting {
   }
   readonly #open: pg.PoolClient[] = []
 
+  /** A session with no client behind it. Closed by {@link clear}. */
+  async session(): Promise<string> {
+    const id = randomUUID()
+    await this.db.query(`select ${escapeIdentifier(this.db.schema)}.open_session($1, '30s')`, [id])
+    this.#sessions.push(id)
+    return id
+  }
+  readonly #sessions: string[] = []
+
   /** Ends what a test has left open; nothing is left of it in the database then. */
   async clear(): Promise<void> {
     for (const client of this.#open.splice(0)) client.release(true)
     for (const proxy of this.#proxies.splice(0)) await proxy.close()
+    for (const id of this.#sessions.splice(0)) {
+      await this.db.query(`select ${escapeIdentifier(this.db.schema)}.close_session($1)`, [id])
+    }
     await Promise.all(this.#clients.splice(0).map(client => client.close()))
     await this.db.query('delete from notes')
     await expectNothingLeft(this.db.pool({ max: 1 }), this.db.schema)
