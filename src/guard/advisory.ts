@@ -6,7 +6,7 @@
  */
 import { createHash } from 'node:crypto'
 import { endsConnection } from '../database/failure.ts'
-import { quoteIdentifier } from '../database/migrations/quote.ts'
+import { quoteIdentifier, quoteLiteral } from '../database/migrations/quote.ts'
 import { checkSchema, defaultSchema } from '../database/migrations/schema-name.ts'
 import type { Queryable } from '../database/ports.ts'
 import {
@@ -26,7 +26,7 @@ export type AdvisoryKey = string | bigint | readonly [number, number]
 export interface AdvisoryLockOptions {
   /** Beside others that are shared. @default false */
   readonly shared?: boolean | undefined
-  /** `true`: for ever; `false`: one attempt; or how long. @default true */
+  /** `true`: for ever; `false`: one attempt; or how long. The transaction's own `lock_timeout` does not count. @default true */
   readonly wait?: boolean | Duration | undefined
   /** Part of what text keys are hashed with; a bounded wait calls a function in it. @default 'fencepost' */
   readonly schema?: string | undefined
@@ -67,11 +67,14 @@ async function take(
   const schema = checkSchema(options.schema ?? defaultSchema)
   const numbers = checkKey(key, schema)
   const wait = checkWait(options.wait ?? true)
-  const call = lockCall(schema, numbers, options.shared === true, wait)
   try {
     // Assigned by the first statement and found by the second: only a transaction lasts from one to the other.
-    const begun = await transaction.query('select pg_current_xact_id()::text as id', [])
-    const { id } = begun.rows[0] as { id: string }
+    const begun = await transaction.query(
+      `select pg_current_xact_id()::text as id, current_setting('lock_timeout') as timeout`,
+      [],
+    )
+    const { id, timeout } = begun.rows[0] as { id: string; timeout: string }
+    const call = lockCall(schema, numbers, options.shared === true, wait, timeout)
     // With literals: not every client gives its values the types that are asked for.
     const { rows } = await transaction.query(
       `select case when pg_current_xact_id_if_assigned()::text = '${id}' then ${call} end as outcome`,
@@ -129,14 +132,24 @@ function lockCall(
   numbers: readonly string[],
   shared: boolean,
   wait: boolean | number,
+  timeout: string,
 ): string {
   const type = numbers.length === 2 ? 'int' : 'bigint'
   const values = numbers.map(number => `'${number}'::${type}`).join(', ')
   const suffix = shared ? '_shared' : ''
   if (wait === false) return `pg_try_advisory_xact_lock${suffix}(${values})::text`
-  // Its answer is void.
-  if (wait === true) return `(pg_advisory_xact_lock${suffix}(${values}) is not null)::text`
+  if (wait === true) {
+    // Its answer is void.
+    const taken = `pg_advisory_xact_lock${suffix}(${values}) is not null`
+    if (timeout === '0') return `(${taken})::text`
+    // The caller's own timeout is put aside for as long; where the wait fails, the rollback brings it back.
+    return `case when ${setLockTimeout('0')} then case when ${taken} then (${setLockTimeout(timeout)})::text end end`
+  }
   return `${quoteIdentifier(schema)}.advisory_lock_within(array[${values}]::bigint[], ${shared}, ${wait})::text`
+}
+
+function setLockTimeout(value: string): string {
+  return `set_config('lock_timeout', ${quoteLiteral(value)}, true) is not null`
 }
 
 function checkKey(key: AdvisoryKey, schema: string): string[] {

@@ -28,12 +28,12 @@ afterAll(() => setting.db.drop())
 
 const lock = (trx: pg.PoolClient, key: Parameters<typeof advisoryLock>[1], options = {}) =>
   advisoryLock(trx, key, { schema: setting.db.schema, ...options })
-const blocked = async (trx: pg.PoolClient & { processID?: number }) =>
+const blocked = async (trx: pg.PoolClient & { processID?: number }, since = 'clock_timestamp()') =>
   (
-    await setting.db.query<{ yes: boolean }>('select cardinality(pg_blocking_pids($1)) > 0 as yes', [
+    await setting.db.query(`select from pg_locks where pid = $1 and not granted and waitstart < ${since}`, [
       trx.processID,
     ])
-  )[0]?.yes
+  ).length > 0
 
 describe('the number of a text key', () => {
   test('is the documented one, for good', () => {
@@ -100,6 +100,22 @@ test('after a wait that was too long the transaction is usable, and its lock_tim
   await b.query('commit')
   expect((await b.query('show lock_timeout')).rows).not.toEqual([{ lock_timeout: '7s' }])
   expect(await setting.notes()).toEqual(['kept'])
+})
+
+test.each([
+  { key: 'k', shared: false },
+  { key: [1, 2] as const, shared: true },
+])('for ever is longer than the transaction’s lock_timeout, which is kept: %j', async ({ key, shared }) => {
+  await lock(a, key)
+  await b.query(`set local lock_timeout = '20ms'`)
+  const waiting = lock(b, key, { shared })
+  waiting.catch(() => {})
+  await until(() => blocked(b, `clock_timestamp() - interval '100 ms'`))
+  await a.query('commit')
+  expect(await waiting).toBe(true)
+  expect((await b.query('show lock_timeout')).rows).toEqual([{ lock_timeout: '20ms' }])
+  await b.query('commit')
+  expect((await b.query('show lock_timeout')).rows).not.toEqual([{ lock_timeout: '20ms' }])
 })
 
 test('granted in the moment in which the time is up: the answer is what is so', async () => {

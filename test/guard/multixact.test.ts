@@ -1,5 +1,6 @@
 // A guard that meets a row whose next holder has it, and keeps it, on a version from before the hand-over, where the
-// row's history is one that lets FOR KEY SHARE pass as long as a hand-over is no key update (docs/protocol.md, Tables): with a plain index by session and token 30 of these 48 pass.
+// row's history is one that lets FOR KEY SHARE pass as long as a hand-over is no key update (docs/protocol.md, Tables).
+// With a plain index by session and token, 30 of these 48 guards pass.
 import { randomUUID } from 'node:crypto'
 import type pg from 'pg'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
