@@ -117,12 +117,19 @@ begin
   return raised;
 end $$;
 
--- Which life of the server this is, and from where tokens are counted in it; nulls: one that nobody has entered yet.
+-- Which life of the server this is, and from where tokens are counted in it; nulls: one that nobody has entered yet, or a
+-- standby, where `here` cannot even be planned: the canary is unlogged.
 create function incarnation()
   returns table (boot uuid, base bigint, since timestamptz, standby boolean)
-  language sql stable security definer set search_path from current as $$
-  select h.boot, h.base, h.since, pg_is_in_recovery() from (values (true)) o(n) left join here h on true
-$$;
+  language plpgsql stable security definer set search_path from current as $$
+#variable_conflict use_column
+begin
+  if pg_is_in_recovery() then
+    return query select null::uuid, null::bigint, null::timestamptz, true;
+  else
+    return query select h.boot, h.base, h.since, false from (values (true)) o(n) left join here h on true;
+  end if;
+end $$;
 
 -- As `dispatch` and `invoke`, for the operator's functions.
 create function dispatch_operator(function text, arguments jsonb) returns jsonb

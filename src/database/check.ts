@@ -23,9 +23,7 @@ export async function checkServer(
   if (Number(server?.[0]) < oldestServer) {
     throw new ServerTooOldError(`the server is too old (${server?.[0]}): Fencepost needs PostgreSQL 14`)
   }
-  if (server?.[1] === 'true') {
-    throw Object.assign(new Error('this server is a standby'), { code: '25006', severity: 'ERROR' })
-  }
+  if (server?.[1] === 'true') throw standbyError()
   const [found] = await query({
     text: `select version, compatible_from from ${quoteIdentifier(schema)}.schema_version()`,
     values: [],
@@ -36,4 +34,9 @@ export async function checkServer(
     `schema "${schema}" has version ${version}, this client knows ${oldestVersion} to ${clientVersion}: ` +
       (compatibleFrom > clientVersion ? 'update the package "fencepost"' : 'run "fencepost migrate"'),
   )
+}
+
+/** As the server itself says it where something is to be written. */
+export function standbyError(): Error {
+  return Object.assign(new Error('this server is a standby'), { code: '25006', severity: 'ERROR' })
 }

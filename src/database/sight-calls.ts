@@ -1,6 +1,7 @@
 import { seenBy } from './arguments.ts'
-import { Calling, text, truth } from './calling.ts'
+import { Calling, text } from './calling.ts'
 import type { Answer, Witness } from './calls.ts'
+import { standbyError } from './check.ts'
 import type { Wire } from './lane.ts'
 import { quoteIdentifier } from './migrations/quote.ts'
 
@@ -11,7 +12,6 @@ export interface Incarnation {
   readonly base: string | null
   /** Milliseconds since 1970 by the server's clock: when it was first seen. */
   readonly since: number | null
-  readonly standby: boolean
 }
 
 /** The SQL functions for people, each as a typed function over a wire. */
@@ -33,6 +33,7 @@ export class SightCalls {
     return text(row?.[0])
   }
 
+  /** @throws the error of a standby (25006): behind a query function it may have taken the primary's place */
   async incarnation(wire: Wire, timeout: number): Promise<Incarnation> {
     const [row] = await wire.query(
       () => ({
@@ -44,12 +45,8 @@ export class SightCalls {
       timeout,
     )
     const [boot, base, since, standby] = row ?? []
-    return {
-      boot: boot ?? null,
-      base: base ?? null,
-      since: since == null ? null : Number(since),
-      standby: truth(standby) || standby === 'true',
-    }
+    if (standby === 'true') throw standbyError()
+    return { boot: boot ?? null, base: base ?? null, since: since == null ? null : Number(since) }
   }
 
   async forceRelease(

@@ -1,4 +1,4 @@
-import { type FencepostError, ReadOnlyServerError } from '../errors.ts'
+import type { FencepostError } from '../errors.ts'
 import { checkOptions, type Duration, milliseconds } from '../options.ts'
 import type { SightHost } from './host.ts'
 
@@ -45,8 +45,7 @@ async function ask(
   timeout: number,
 ): Promise<Pick<HealthReport, 'reached' | 'error' | 'incarnation'>> {
   try {
-    const { boot, since, standby } = await host.ask(({ wire }) => host.calls.incarnation(wire, timeout))
-    if (standby) throw new ReadOnlyServerError('this server is a standby')
+    const { boot, since } = await host.ask(({ wire }) => host.calls.incarnation(wire, timeout))
     const isKnown = boot !== null && since !== null
     return { reached: true, error: null, incarnation: isKnown ? { boot, since: new Date(since) } : null }
   } catch (error) {

@@ -6,7 +6,6 @@ import {
   BadKeyError,
   LockTimeoutError,
   NotInTransactionError,
-  ReadOnlyTransactionError,
   TransactionAbortedError,
   withAdvisoryLock,
 } from '../../src/index.ts'
@@ -159,19 +158,6 @@ test.each([true, false, 20])(
 test('in a transaction that has failed', async () => {
   await a.query('select 1/0').catch(() => {})
   await expect(lock(a, 'k')).rejects.toBeInstanceOf(TransactionAbortedError)
-})
-
-test('on a standby: refused', async () => {
-  const standby = {
-    query: () =>
-      Promise.reject(
-        Object.assign(new Error('cannot assign TransactionIds during recovery'), {
-          code: '25006',
-          severity: 'ERROR',
-        }),
-      ),
-  }
-  await expect(advisoryLock(standby, 'k')).rejects.toBeInstanceOf(ReadOnlyTransactionError)
 })
 
 test('a deadlock is the server’s to tell', async () => {
