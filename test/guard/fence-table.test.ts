@@ -1,11 +1,14 @@
 import type pg from 'pg'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { migrate } from '../../src/database/migrate.ts'
+import { copyIn } from './support/copy-in.ts'
 import { Setting } from './support/setting.ts'
 
 let setting: Setting
 let schema: string
 let trx: pg.PoolClient
+/** The server's, the major one. */
+let version: number
 beforeAll(async () => {
   setting = await Setting.create()
   schema = `"${setting.db.schema.replaceAll('"', '""')}"`
@@ -13,6 +16,10 @@ beforeAll(async () => {
     `create table stock (shop int, item text, amount int, token bigint, primary key (shop, item))`,
   )
   await fence('stock', 'token', `'shop ' || shop`)
+  const [row] = await setting.db.query<{ number: number }>(
+    `select current_setting('server_version_num')::int as number`,
+  )
+  version = Math.floor((row?.number ?? 0) / 10_000)
 })
 beforeEach(async () => {
   await setting.db.query('alter table stock disable trigger zz_fencepost_fence')
@@ -33,51 +40,91 @@ const present = (token: unknown, resource = 'shop 1', by: { query: pg.PoolClient
   by.query(`select ${schema}.present($1, $2)`, [resource, token])
 const refused = (state: string) => ({ code: state })
 
-const writes = {
-  INSERT: `insert into stock values (1, 'table', 1)`,
-  UPDATE: `update stock set amount = 2 where shop = 1`,
-  'UPDATE that leaves its columns as they are': `update stock set amount = amount where shop = 1`,
-  'UPDATE of the token': `update stock set token = 9999 where shop = 1`,
-  DELETE: 'delete from stock where shop = 1',
-  'ON CONFLICT DO UPDATE': `insert into stock values (1, 'chair', 1) on conflict (shop, item) do update set amount = 3`,
-  'ON CONFLICT DO NOTHING': `insert into stock values (1, 'chair', 1) on conflict do nothing`,
+interface Write {
+  readonly statement: string
+  /** What follows a COPY. */
+  readonly data?: string
+  /** The tokens of the shop's rows after it. */
+  readonly leaves: readonly string[]
+  /** The server's major version that brought it. */
+  readonly since?: number
 }
-describe.each(Object.entries(writes))('%s', (_, statement) => {
+
+const merge = 'merge into stock s using (values (1, $$chair$$)) v(shop, item) on s.shop = v.shop and s.item'
+const writes = {
+  INSERT: { statement: `insert into stock values (1, 'table', 1)`, leaves: ['10', '20'] },
+  COPY: {
+    statement: 'copy stock (shop, item, amount) from stdin',
+    data: '1\ttable\t1\n',
+    leaves: ['10', '20'],
+  },
+  UPDATE: { statement: `update stock set amount = 2 where shop = 1`, leaves: ['20'] },
+  'UPDATE that leaves its columns as they are': {
+    statement: `update stock set amount = amount where shop = 1`,
+    leaves: ['20'],
+  },
+  'UPDATE of the token': { statement: `update stock set token = 9999 where shop = 1`, leaves: ['20'] },
+  DELETE: { statement: 'delete from stock where shop = 1', leaves: [] },
+  'ON CONFLICT DO UPDATE': {
+    statement: `insert into stock values (1, 'chair', 1) on conflict (shop, item) do update set amount = 3`,
+    leaves: ['20'],
+  },
+  'ON CONFLICT DO NOTHING': {
+    statement: `insert into stock values (1, 'chair', 1) on conflict do nothing`,
+    leaves: ['10'],
+  },
+  'MERGE that updates': {
+    statement: `${merge} = v.item when matched then update set amount = 3`,
+    leaves: ['20'],
+    since: 15,
+  },
+  'MERGE that deletes': { statement: `${merge} = v.item when matched then delete`, leaves: [], since: 15 },
+  'MERGE that inserts': {
+    statement: `${merge} = 'table' when not matched then insert (shop, item, amount) values (1, 'table', 1)`,
+    leaves: ['10', '20'],
+    since: 15,
+  },
+} satisfies Record<string, Write>
+
+const run = ({ statement, data }: Write) =>
+  data === undefined ? trx.query(statement) : copyIn(trx, statement, data)
+
+describe.each(Object.entries<Write>(writes))('%s', (_, write) => {
+  beforeEach(({ skip }) => skip(version < (write.since ?? 0), `since PostgreSQL ${write.since}`))
+
   test('with nothing presented is refused', async () => {
-    await expect(trx.query(statement)).rejects.toMatchObject(refused('FP008'))
+    await expect(run(write)).rejects.toMatchObject(refused('FP008'))
   })
 
   test('with another resource presented is refused', async () => {
     await present(20, 'shop 2')
-    await expect(trx.query(statement)).rejects.toMatchObject(refused('FP008'))
+    await expect(run(write)).rejects.toMatchObject(refused('FP008'))
   })
 
   test('with a token presented is stamped', async () => {
     await present(20)
-    await trx.query(statement)
+    await run(write)
     await trx.query('commit')
-    const rows = await setting.db.query<{ token: string }>('select token from stock where shop = 1')
-    if (statement.includes('nothing')) expect(rows).toEqual([{ token: '10' }])
-    else if (statement.startsWith("insert into stock values (1, 'table")) {
-      expect(rows.map(row => row.token).sort()).toEqual(['10', '20'])
-    } else if (statement.startsWith('delete')) expect(rows).toEqual([])
-    else expect(rows).toEqual([{ token: '20' }])
+    const rows = await setting.db.query<{ token: string }>(
+      'select token from stock where shop = 1 order by token',
+    )
+    expect(rows.map(row => row.token)).toEqual(write.leaves)
   })
 })
 
 test('a row that was written under a later token is refused, where the mark was lost', async () => {
   await present(9)
-  await expect(trx.query(writes.UPDATE)).rejects.toMatchObject(refused('FP002'))
+  await expect(run(writes.UPDATE)).rejects.toMatchObject(refused('FP002'))
   await trx.query('rollback; begin')
   await present(9)
-  await expect(trx.query(writes.DELETE)).rejects.toMatchObject(refused('FP002'))
+  await expect(run(writes.DELETE)).rejects.toMatchObject(refused('FP002'))
 })
 
 test('a stale token is refused when it is presented; the same and a newer one are not', async () => {
   await present(20)
   await present(20)
   await present(21)
-  await trx.query(writes.UPDATE)
+  await run(writes.UPDATE)
   await trx.query('commit; begin')
   await expect(present(20)).rejects.toMatchObject(refused('FP002'))
   await trx.query('rollback; begin')
@@ -94,12 +141,12 @@ test('a stale token is refused when it is presented; the same and a newer one ar
 test('what was presented ends with the transaction, and with a savepoint', async () => {
   await present(20)
   await trx.query('commit; begin')
-  await expect(trx.query(writes.UPDATE)).rejects.toMatchObject(refused('FP008'))
+  await expect(run(writes.UPDATE)).rejects.toMatchObject(refused('FP008'))
   await trx.query('rollback; begin; savepoint s')
   await present(20)
-  await trx.query(writes.UPDATE)
+  await run(writes.UPDATE)
   await trx.query('rollback to s')
-  await expect(trx.query(writes.UPDATE)).rejects.toMatchObject(refused('FP008'))
+  await expect(run(writes.UPDATE)).rejects.toMatchObject(refused('FP008'))
 })
 
 test('who presented keeps a newer one waiting, and then out of what it has read', async () => {
@@ -110,10 +157,10 @@ test('who presented keeps a newer one waiting, and then out of what it has read'
   await expect
     .poll(async () => (await setting.db.query('select pg_blocking_pids($1) as pids', [pid]))[0])
     .toMatchObject({ pids: [expect.any(Number)] })
-  await trx.query(writes.UPDATE)
+  await run(writes.UPDATE)
   await trx.query('commit')
   await newer
-  await other.query(writes.UPDATE)
+  await other.query(writes.UPDATE.statement)
   await other.query('commit')
   await trx.query('begin')
   await expect(present(20)).rejects.toMatchObject(refused('FP002'))
@@ -134,12 +181,9 @@ test('a row that moves from one resource to another needs both', async () => {
   expect(rows).toEqual([{ token: '5' }])
 })
 
-test('COPY is seen; TRUNCATE and a replica’s session are not', async () => {
-  await expect(
-    trx.query(`create temp table t as select 1; insert into stock select 1, 'x'`),
-  ).rejects.toMatchObject(refused('FP008'))
-  await trx.query('rollback; begin; set local session_replication_role = replica')
-  await trx.query(writes.UPDATE)
+test('TRUNCATE and a replica’s session are not seen', async () => {
+  await trx.query('set local session_replication_role = replica')
+  await trx.query(writes.UPDATE.statement)
   await trx.query('rollback; begin; truncate stock')
 })
 
