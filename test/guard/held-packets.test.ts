@@ -2,7 +2,7 @@
 // all that the next holder reads, or refused.
 import pg from 'pg'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import type { Lock } from '../../src/index.ts'
+import { type Lock, LostError, type TransactionClient, TransactionTimeoutError } from '../../src/index.ts'
 import { type PostgresProxy, startProxy } from '../support/proxy.ts'
 import { until } from '../support/until.ts'
 import { Setting } from './support/setting.ts'
@@ -182,4 +182,88 @@ test('a fenced table refuses a late write whose transaction presented nothing', 
   await expect(written).rejects.toMatchObject({ code: 'FP008' })
   await slow.query('rollback')
   expect(await read(next, fenced)).toBe(before + 1)
+})
+
+describe('lock.transaction', () => {
+  const read = async (trx: TransactionClient) => (await trx.query('select value from counter')).rows[0].value
+  const write = (trx: TransactionClient, value: number) => trx.query('update counter set value = $1', [value])
+  const value = () => read(next)
+
+  test.each(['write', 'commit'])('the %s is held back past the ttl: it never lands', async held => {
+    const before = await value()
+    const late = lock.transaction(async trx => {
+      const seen = await read(trx)
+      if (held === 'commit') await write(trx, seen + 1)
+      proxy.hold('toServer')
+      if (held === 'write') await write(trx, seen + 1)
+    })
+    late.catch(() => {})
+    const granted = await acquire({ poll: 20 })
+    await granted.transaction(async trx => await write(trx, (await read(trx)) + 1))
+    proxy.release()
+    await expect(late).rejects.toBeInstanceOf(TransactionTimeoutError)
+    expect(await value()).toBe(before + 1)
+  })
+
+  test('the write is held back past the ttl, and nothing ends it: it lands before the next holder reads', async () => {
+    const before = await value()
+    const late = lock.transaction(async trx => {
+      for (const name of [
+        'transaction_timeout',
+        'idle_in_transaction_session_timeout',
+        'statement_timeout',
+      ]) {
+        await trx.query(`select set_config(name, '0', true) from pg_settings where name = $1`, [name])
+      }
+      const seen = await read(trx)
+      proxy.hold('toServer')
+      await write(trx, seen + 1)
+    })
+    const landed = late.then(
+      () => true,
+      () => false,
+    )
+    const taken = acquire({ poll: 20 }).then(granted =>
+      granted.transaction(async trx => await write(trx, (await read(trx)) + 1)),
+    )
+    // The next one has buried the session, and met the pin.
+    await until(async () => {
+      const [row] = await setting.db.query<{ released: boolean }>(
+        `select released from ${schema}.locks where key = $1`,
+        [key],
+      )
+      return row?.released
+    })
+    proxy.release()
+    await taken
+    expect(await value()).toBe(before + ((await landed) ? 2 : 1))
+  })
+
+  test.each(['has read', 'has written'])(
+    'its entry is held back until the next holder %s: refused, and nothing runs',
+    async when => {
+      const before = await value()
+      // The message that begins it finds a connection that is open already.
+      await lock.transaction(() => {})
+      proxy.hold('toServer')
+      let ran = false
+      const late = lock.transaction(() => {
+        ran = true
+      })
+      late.catch(() => {})
+      const granted = await acquire({ poll: 20 })
+      const expectRefused = async () => {
+        proxy.release()
+        await expect(late).rejects.toBeInstanceOf(LostError)
+        expect(ran).toBe(false)
+      }
+      await granted.transaction(async trx => {
+        const seen = await read(trx)
+        if (when === 'has read') await expectRefused()
+        await write(trx, seen + 1)
+      })
+      if (when === 'has written') await expectRefused()
+      expect(await value()).toBe(before + 1)
+    },
+  )
 })
