@@ -3,7 +3,7 @@
  * turns here, without a call, and the database is told when the run ends.
  *
  *   its turn --released--> the next one's turn
- *            --released, but its token is known outside, or it pinned, or the run has lasted--> over: the rest is next in line
+ *            --released, but its token was read, or it pinned, or the run has lasted--> over: the rest is next in line
  */
 import type { Request } from './request.ts'
 
