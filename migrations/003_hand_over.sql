@@ -29,7 +29,7 @@ create table locks (
   -- Plain: not partial, not deferrable, without `contended`, `released` and `forced_until`. It finds a session's grants, and it makes
   -- every change of holder a key update, so that a guard's FOR KEY SHARE cannot pass on an old row version.
   unique (session, token)
-) with (fillfactor = 60, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
+) with (fillfactor = 90, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 create index locks_ending on locks (session) where released or forced_until is not null;
 
 -- The lines. A ticket exists => its key has a row in `locks` that is contended. It is drawn under the lock of that row, so they
