@@ -107,12 +107,13 @@ export class Listener {
   async #sendProbe(connection: Connection): Promise<'heard' | 'missed' | 'unsent'> {
     const id = `probe ${Math.random().toString(36).slice(2)}`
     let heard: boolean | undefined
-    this.#probe = {
+    const probe = {
       id,
-      arrived: here => {
+      arrived: (here: boolean) => {
         heard ??= here
       },
     }
+    this.#probe = probe
     try {
       await this.#other.query(
         () => ({ text: 'select pg_notify($1, $2)', values: [this.channel, id] }),
@@ -126,7 +127,8 @@ export class Listener {
     } catch {
       return heard ? 'heard' : 'unsent'
     } finally {
-      this.#probe = undefined
+      // By now another connection may have taken this one's place, and wait for its own.
+      if (this.#probe === probe) this.#probe = undefined
     }
   }
 
