@@ -125,6 +125,38 @@ test('not while a transaction of it has not been answered: who follows waits for
   expect(fp.metrics().passed).toBe(0)
 })
 
+test.each([
+  { lost: 'the reply to its commit', direction: 'toClient', pins: false },
+  { lost: 'its commit itself', direction: 'toServer', pins: true },
+] as const)('nor while nobody knows what became of it: $lost is on its way', async ({ direction, pins }) => {
+  const fp = clients.direct({ poll: '200ms' })
+  const { proxy } = await clients.proxied()
+  const [first, second] = await run(fp, 2)
+  const pool = stage.db.pool({ connectionString: proxy.url(stage.db.url) })
+  const client = await pool.connect()
+  await client.query('begin')
+  await first.guard(client)
+  proxy.hold(direction)
+  const committed = client.query('commit')
+  if (pins) {
+    await first.release()
+    await until(async () => (await stage.lock(key))?.released)
+    expect(second?.state).toBe('open')
+    proxy.release()
+  } else {
+    // By now nothing pins it: the next grant is the database's all the same.
+    await until(
+      async () => (await stage.sql('select from pg_stat_activity where query = $1', ['commit'])).length > 0,
+    )
+    await first.release()
+  }
+  const next = await (second as Watched<Lock>).promise
+  expect([fp.metrics().passed, next.token > first.token]).toEqual([0, true])
+  proxy.release()
+  await committed
+  client.release()
+})
+
 test('not for longer than the poll interval: everybody else sees only who was first', async () => {
   const fp = clients.direct({ poll: '100ms' })
   const [first, second] = await run(fp, 2)
