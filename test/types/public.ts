@@ -1,4 +1,5 @@
 // Compiled and never run: types.test.ts does that against the declarations as they are published.
+import type { Generated, Kysely, Transaction } from 'kysely'
 import type pg from 'pg'
 import { expectTypeOf } from 'vitest'
 import {
@@ -23,6 +24,7 @@ import {
   type ReleaseOutcome,
   type TryAcquireOptions,
 } from '../../src/index.ts'
+import { guard, lockRow, transaction } from '../../src/kysely.ts'
 
 declare const pool: pg.Pool
 declare const client: pg.Client
@@ -123,6 +125,38 @@ lock.key = 'another'
 lock.state = 'held'
 // @ts-expect-error tokens are bigints: no number holds them all
 lock.token satisfies number
+
+// With Kysely.
+interface Tables {
+  orders: { id: Generated<number>; item: string | null }
+}
+declare const db: Kysely<Tables>
+declare const trx: Transaction<Tables>
+expectTypeOf(lockRow(trx, 'orders', { id: 1 })).toEqualTypeOf<
+  Promise<{ id: number; item: string | null } | undefined>
+>()
+void lockRow(trx, 'orders', { id: 1, item: null }, { strength: 'key share', ifLocked: 'skip' })
+// @ts-expect-error no such table
+void lockRow(trx, 'invoices', { id: 1 })
+// @ts-expect-error no such column
+void lockRow(trx, 'orders', { number: 1 })
+// @ts-expect-error a column of another type
+void lockRow(trx, 'orders', { id: '1' })
+// @ts-expect-error a column that is never null
+void lockRow(trx, 'orders', { id: null })
+// @ts-expect-error no such strength
+void lockRow(trx, 'orders', { id: 1 }, { strength: 'exclusive' })
+// @ts-expect-error nor is there another way out
+void lockRow(trx, 'orders', { id: 1 }, { ifLocked: 'throw' })
+// @ts-expect-error a row lock ends with its transaction
+void lockRow(db, 'orders', { id: 1 })
+// @ts-expect-error what it answers has no other columns
+void lockRow(trx, 'orders', { id: 1 }).then(row => row?.number)
+// @ts-expect-error a guard ends with its transaction, too
+void guard(lock, db)
+expectTypeOf(
+  transaction(lock, db, async each => (await each.selectFrom('orders').select('id').execute()).length),
+).toEqualTypeOf<Promise<number>>()
 
 // In sight.
 expectTypeOf(fp.query()).toEqualTypeOf<Promise<Overview>>()

@@ -44,13 +44,13 @@ async function compile(program: string, options: object = {}): Promise<string> {
 }
 
 const declarations = JSON.stringify(join(root, 'dist/index.js'))
-const publicTypes = readFileSync(join(import.meta.dirname, 'public.ts'), 'utf8').replace(
-  "'../../src/index.ts'",
-  declarations,
-)
+const publicTypes = readFileSync(join(import.meta.dirname, 'public.ts'), 'utf8')
+  .replace("'../../src/index.ts'", declarations)
+  .replace("'../../src/kysely.ts'", JSON.stringify(join(root, 'dist/kysely.js')))
 
 test('the published types are what public.ts says of them', async () => {
   expect(publicTypes).toContain('dist/index.js')
+  expect(publicTypes).toContain('dist/kysely.js')
   expect(await compile(publicTypes, { skipLibCheck: true })).toBe('')
 }, 60_000)
 
