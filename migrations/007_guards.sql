@@ -72,13 +72,22 @@ create function transaction_status(transaction xid8, boot uuid) returns text
   select pg_xact_status(transaction_status.transaction) from here h where h.boot = transaction_status.boot
 $$;
 
+-- Tokens come from elsewhere: one that was mislaid on the way is told from one that is stale.
+create function check_token(token bigint) returns void language plpgsql as $$
+begin
+  if check_token.token is null or check_token.token <= 0 then
+    raise exception 'fencepost: % is no token', coalesce(check_token.token::text, 'null') using errcode = 'FP007';
+  end if;
+end $$;
+
 -- The same as `pin` for callers of plain SQL: it raises where the grant is not held.
--- Errors: FP003 it is not held under this token (any more); 40001 the same, at repeatable read and above.
+-- Errors: FP003 it is not held under this token (any more); 40001 the same, at repeatable read and above; FP007 no token.
 create function assert_held(key text, token bigint) returns xid8
   language plpgsql security definer set search_path from current as $$
 declare
   pinned record;
 begin
+  perform check_token(assert_held.token);
   select * into pinned from pin(assert_held.key, assert_held.token, false);
   if not found then
     raise exception 'fencepost: % is not held under token %', quote_literal(assert_held.key), assert_held.token
@@ -94,9 +103,7 @@ create function fence(resource text, token bigint) returns void
   language plpgsql security definer set search_path from current as $$
 #variable_conflict use_column
 begin
-  if fence.token is null or fence.token <= 0 then
-    raise exception 'fencepost: % is no token', coalesce(fence.token::text, 'null') using errcode = 'FP007';
-  end if;
+  perform check_token(fence.token);
   insert into fences as f (resource, token) values (fence.resource, fence.token)
     on conflict (resource) do update set token = excluded.token where f.token <= excluded.token;
   if not found then
@@ -112,6 +119,7 @@ select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', t
 select refuse_while_in_use();
 drop function fence(text, bigint);
 drop function assert_held(text, bigint);
+drop function check_token(bigint);
 drop function transaction_status(xid8, uuid);
 drop function pin_again(text, bigint);
 drop function pin(text, bigint, boolean);

@@ -171,8 +171,11 @@ describe('assert_held', () => {
     await earlier.release()
     const [lock, other] = [await fp.acquire(key), await fp.acquire(setting.key())]
     const query = (token: unknown) => setting.db.query(`select ${schema}.assert_held($1, $2)`, [key, token])
-    for (const token of [other.token, old, -1, 0, null]) {
+    for (const token of [other.token, old, lock.token + 1n]) {
       await expect(query(token)).rejects.toMatchObject({ code: 'FP003' })
+    }
+    for (const token of [-1, 0, null]) {
+      await expect(query(token)).rejects.toMatchObject({ code: 'FP007' })
     }
     await expect(query('one')).rejects.toMatchObject({ code: '22P02' })
     await query(lock.token)
