@@ -106,7 +106,7 @@ export const explored: readonly string[] = [
 ]
 
 /** What they call, and the explorer takes as one with the statement that calls it. */
-export const inert: readonly string[] = ['is_doubtful', 'judged_at', 'server_time', 'note']
+export const inert: readonly string[] = ['is_doubtful', 'judged_at', 'server_time', 'note', 'check_token']
 
 /** The same, and what they touch does not count: the server stays the same one, and durability is switched off. */
 export const settled: readonly string[] = ['timeline', 'base_of', 'durable']
