@@ -98,7 +98,8 @@ end $$;
 -- Gives up one grant and asks for its key anew, in one commit: what `release` and then `acquire` would do, for requests that all
 -- wait. It is what a process does that hands a key round among its own: where nobody else is in line the new run is written as
 -- such, and no ticket is drawn that would be marked in the same commit.
--- Answers what the two would, without `released` where the row stays the session's. `again` for the token: the session is not what the caller takes it for, and nothing was done.
+-- Answers what the two would, without `released` where the row stays the session's. `again` for the token: the session is not
+-- what the caller takes it for, and nothing was done.
 create function release_and_acquire(session uuid, generation bigint, key text, token bigint, requests uuid[],
                                     labels text[] default null, metadata jsonb[] default null, seen witness default null)
   returns setof answer
