@@ -83,6 +83,9 @@ begin
   perform from locks l where l.forced_until is not null order by l.key for no key update;
   update locks l set forced_until = s.expires_at from sessions s
     where l.forced_until is not null and s.id = l.session and s.died is null;
+  perform from holders h where h.forced_until is not null order by h.key, h.token for no key update;
+  update holders h set forced_until = s.expires_at from sessions s
+    where h.forced_until is not null and s.id = h.session and s.died is null;
   perform durable();
 end $$;
 

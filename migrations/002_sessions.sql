@@ -82,13 +82,19 @@ begin
     select alive, c.boot, c.base, server_time(), a.n - r.n, coalesce(a.x, 0) # coalesce(r.x, 0),
            array(select l.token from locks l where l.session = heartbeat.session and l.forced_until is not null
                  union
+                 select h.token from holders h where h.session = heartbeat.session and h.forced_until is not null
+                 union
                  select e.token from events e, sessions s
                   where e.session = heartbeat.session and e.what = 'forced' and s.id = e.session
                     and (e.at > clock_timestamp() - 2 * s.ttl or is_doubtful(heartbeat.seen, clock_timestamp())))
       from cluster c,
-           (select count(*) n, bit_xor(l.token) x from locks l where l.session = heartbeat.session) a,
-           (select count(*) n, bit_xor(l.token) x from locks l
-             where l.session = heartbeat.session and (l.released or l.forced_until is not null)) r;
+           (select count(*) n, bit_xor(g.token) x
+              from (select l.token from locks l where l.session = heartbeat.session
+                    union all select h.token from holders h where h.session = heartbeat.session) g) a,
+           (select count(*) n, bit_xor(g.token) x
+              from (select l.token from locks l where l.session = heartbeat.session and (l.released or l.forced_until is not null)
+                    union all
+                    select h.token from holders h where h.session = heartbeat.session and (h.released or h.forced_until is not null)) g) r;
 end $$;
 
 -- After a connection was lost with calls in flight: waits for what still runs under the session's generation, and

@@ -62,6 +62,62 @@ export class QueueFullError extends FencepostError {
   }
 }
 
+/** The key is in use as something else: as a semaphore of another number of permits, or as a lock. Nothing was taken. */
+export class LimitMismatchError extends FencepostError {
+  readonly key: string
+  /** How many permits this call says that there are; null: it asks for a lock. */
+  readonly asked: number | null
+  /** How many there are by the database; null: it is a lock. */
+  readonly actual: number | null
+
+  constructor(key: string, asked: number | null, actual: number | null) {
+    const name = (permits: number | null) =>
+      permits === null ? 'a lock' : `a semaphore of ${permits} ${permits === 1 ? 'permit' : 'permits'}`
+    super(`${JSON.stringify(key)} is ${name(actual)}, and was asked for as ${name(asked)}`)
+    this.key = key
+    this.asked = asked
+    this.actual = actual
+  }
+}
+
+/** This task holds the key already: waiting for it would be waiting for itself. `cause` tells where it was taken. */
+export class AlreadyHeldError extends FencepostError {
+  readonly key: string
+
+  constructor(key: string, why: string, options: { cause: unknown }) {
+    super(`${JSON.stringify(key)} is held by this very task: ${why}`, options)
+    this.key = key
+  }
+}
+
+/** One who waits in a circle. */
+export interface DeadlockStep {
+  /** The key that is waited for. */
+  readonly key: string
+  /** The owner's label of who waits for it. */
+  readonly owner: string | null
+  /** Whether that is this task. */
+  readonly isOurs: boolean
+}
+
+/** Tasks wait for each other in a circle, and this one came last: its place in line is given up. Let go of what you hold, and try again. */
+export class DeadlockError extends FencepostError {
+  readonly key: string
+  /** From this task on: each waits for a key that the next one holds, or is before it in line for; the last one, for this task. */
+  readonly cycle: readonly DeadlockStep[]
+
+  constructor(key: string, cycle: readonly DeadlockStep[]) {
+    const names = cycle.map(({ owner, isOurs }) => (isOurs ? 'this task' : (owner ?? 'somebody')))
+    const words = cycle.map((step, i) => {
+      const next = names[(i + 1) % names.length]
+      return `${names[i]} waits for ${JSON.stringify(step.key)}, which ${next} has`
+    })
+    super(`deadlock: ${words.join('; ')}`)
+    this.key = key
+    this.cycle = cycle
+  }
+}
+
 /** The handle does not hold its lock: released, or `suspended` until the next answer of the database. */
 export class NotHeldError extends FencepostError {
   readonly key: string
@@ -168,6 +224,9 @@ named({
   LockTimeoutError: [LockTimeoutError, 'timed_out'],
   AbortedError: [AbortedError, 'aborted'],
   QueueFullError: [QueueFullError, 'queue_full'],
+  LimitMismatchError: [LimitMismatchError, 'limit_mismatch'],
+  AlreadyHeldError: [AlreadyHeldError, 'already_held'],
+  DeadlockError: [DeadlockError, 'deadlock'],
   NotHeldError: [NotHeldError, 'not_held'],
   LostError: [LostError, 'lost'],
   CommitUnknownError: [CommitUnknownError, 'commit_unknown'],

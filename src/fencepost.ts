@@ -11,11 +11,13 @@ import { whileAlive } from './keep-alive.ts'
 import { Desk } from './lock/desk.ts'
 import { Line } from './lock/line.ts'
 import type { Lock } from './lock/lock.ts'
-import { Request, type RequestOwner } from './lock/request.ts'
+import { Request, type RequestOptions, type RequestOwner } from './lock/request.ts'
 import { runSection, type Section } from './lock/section.ts'
+import { Semaphore, type SemaphoreOptions } from './lock/semaphore.ts'
+import { entry, reenter, Tasks } from './lock/tasks.ts'
 import { Watch } from './lock/watch.ts'
 import { Metrics, type MetricsSnapshot, outcomeOf } from './metrics.ts'
-import { fullKey } from './options.ts'
+import { checkOptions, fullKey } from './options.ts'
 import { Health } from './session/health.ts'
 import { Knowledge } from './session/knowledge.ts'
 import type { Session, SessionHost } from './session/session.ts'
@@ -24,7 +26,10 @@ import {
   type AcquireOptions,
   type CloseOptions,
   type FencepostOptions,
+  mostPermits,
+  type PermitOptions,
   readCloseTimeout,
+  readPermits,
   readRequest,
   readSettings,
   type Settings,
@@ -56,6 +61,7 @@ export class Fencepost implements AsyncDisposable {
   readonly #health: Health
   readonly #sight: SightHost
   readonly #metrics = new Metrics()
+  readonly #tasks = new Tasks()
   readonly #sections = new Set<Promise<unknown>>()
   readonly #requestOwner: RequestOwner = {
     onGivenUp: request => {
@@ -90,8 +96,13 @@ export class Fencepost implements AsyncDisposable {
       knowledge,
       beatWire: roads.beat,
       onRenewed: (session, differs) => this.#renewed(session, differs),
-      onForced: (session, { key, ownToken }, grant) =>
-        void this.#desk.giveBack(session, key, ownToken, grant),
+      onForced: (session, holding, grant) => {
+        const { key, token } = (holding as Lock).grants.find(one => one.token === grant) ?? {
+          key: holding.key,
+          token: holding.ownToken,
+        }
+        void this.#desk.giveBack(session, key, token, grant)
+      },
       onOver: session => this.#over(session),
       isHealthy: session => this.#health.allows(session.ttl),
     }
@@ -159,18 +170,18 @@ export class Fencepost implements AsyncDisposable {
   }
 
   /**
-   * Waits in line for a key and holds it. The place in line is kept until the key is granted, or given up by
-   * `timeout`, `signal` or `close`.
+   * Waits in line for a key and holds it; for several keys, until all of them are held at once. The place in line is kept
+   * until the key is granted, or given up by `timeout`, `signal` or `close`.
    *
    * @throws LockTimeoutError, AbortedError, QueueFullError, LostError (the session died while it waited), ClosedError,
    * UnhealthyError, BadKeyError, BadOptionError, UnreachableError, NotMigratedError, NotPermittedError
    */
-  acquire(key: string, options: AcquireOptions = {}): Promise<Lock> {
+  acquire(key: string | readonly string[], options: AcquireOptions = {}): Promise<Lock> {
     return this.#ask(key, options, false) as Promise<Lock>
   }
 
   /** Takes a key if it is free: null when it is not. @throws as `acquire` does, but for the wait */
-  tryAcquire(key: string, options: TryAcquireOptions = {}): Promise<Lock | null> {
+  tryAcquire(key: string | readonly string[], options: TryAcquireOptions = {}): Promise<Lock | null> {
     return this.#ask(key, options, true)
   }
 
@@ -180,25 +191,27 @@ export class Fencepost implements AsyncDisposable {
    *
    * @throws LostError when the lock was lost before the section had ended: what it did may not have been alone.
    */
-  async withLock<T>(key: string, section: Section<T>): Promise<T>
-  async withLock<T>(key: string, options: AcquireOptions, section: Section<T>): Promise<T>
+  async withLock<T>(key: string | readonly string[], section: Section<T>): Promise<T>
+  async withLock<T>(key: string | readonly string[], options: AcquireOptions, section: Section<T>): Promise<T>
   async withLock<T>(
-    key: string,
+    key: string | readonly string[],
     optionsOrSection: AcquireOptions | Section<T>,
     maybeSection?: Section<T>,
   ): Promise<T> {
     const section = typeof optionsOrSection === 'function' ? optionsOrSection : maybeSection
     const options = typeof optionsOrSection === 'function' ? {} : optionsOrSection
-    if (typeof section !== 'function')
-      throw new BadOptionError('withLock: want a function to run under the lock')
-    const lock = await this.acquire(key, options)
-    const running = runSection(lock, section)
-    this.#sections.add(running)
-    try {
-      return await running
-    } finally {
-      this.#sections.delete(running)
-    }
+    return await this.#run(key, options, section)
+  }
+
+  /** Permits under a name: at most so many are out at any time. @throws BadKeyError, BadOptionError */
+  semaphore(name: string, options: SemaphoreOptions): Semaphore<PermitOptions> {
+    fullKey(this.#settings.namespace, name)
+    return new Semaphore(name, readPermits('permits', checkOptions(options).permits, mostPermits), {
+      acquire: (key, capacity, given) => this.#ask(key, given, false, capacity) as Promise<Lock>,
+      tryAcquire: (key, capacity, given) => this.#ask(key, given, true, capacity),
+      withPermits: (key, capacity, given, section) => this.#run(key, given, section, capacity),
+      resize: (key, capacity) => this.#resize(key, capacity),
+    })
   }
 
   /** Who holds and who waits: data, with which nothing can be released. @throws UnreachableError, NotMigratedError */
@@ -264,22 +277,68 @@ export class Fencepost implements AsyncDisposable {
     await this.close()
   }
 
-  #ask(key: string, options: AcquireOptions, orNull: boolean): Promise<Lock | null> {
+  #ask(
+    key: string | readonly string[],
+    options: AcquireOptions,
+    orNull: boolean,
+    capacity?: number,
+  ): Promise<Lock | null> {
+    return this.#asked(key, options, orNull, capacity).promise
+  }
+
+  /** Under the section around the caller; what that holds is not waited for. */
+  #asked(
+    key: string | readonly string[],
+    options: AcquireOptions,
+    orNull: boolean,
+    capacity?: number,
+  ): { promise: Promise<Lock | null>; id?: string } {
     try {
-      return this.#request(key, options, orNull).promise
+      const details = readRequest(this.#settings, key, options, orNull, capacity)
+      const task = this.#tasks.holding(details.keys ?? [details.key])
+      if (task) return { promise: Promise.resolve(reenter(task, details, options.reentrant ?? false)) }
+      return this.#request(details)
     } catch (error) {
       this.#metrics.notGranted(outcomeOf(error))
-      return Promise.reject(error)
+      return { promise: Promise.reject(error) }
     }
   }
 
-  #request(key: string, options: AcquireOptions, orNull: boolean): Request {
-    const details = readRequest(this.#settings, key, options, orNull)
+  async #run<T>(
+    key: string | readonly string[],
+    options: AcquireOptions,
+    section: Section<T> | undefined,
+    capacity?: number,
+  ): Promise<T> {
+    if (typeof section !== 'function')
+      throw new BadOptionError('withLock: want a function to run under the lock')
+    const entered = entry(String(key))
+    const { promise, id } = this.#asked(key, options, false, capacity)
+    const lock = (await promise) as Lock
+    const running = runSection(lock, held =>
+      id === undefined ? section(held) : this.#tasks.run(held, id, entered, () => section(held)),
+    )
+    this.#sections.add(running)
+    try {
+      return await running
+    } finally {
+      this.#sections.delete(running)
+    }
+  }
+
+  async #resize(name: string, capacity: number): Promise<void> {
+    const key = fullKey(this.#settings.namespace, name)
+    readPermits('permits', capacity, mostPermits)
+    if (this.#closing !== undefined) throw new ClosedError('the client is closed')
+    await whileAlive(this.#desk.resize(key, capacity))
+  }
+
+  #request(details: RequestOptions): Request {
     if (this.#closing !== undefined) throw new ClosedError('the client is closed')
     if (details.signal?.aborted) throw new AbortedError(details.key, details.signal.reason)
     this.#health.check(this.#settings.ttl)
-    this.#line.checkRoom(details.key)
-    const request = new Request(details, this.#requestOwner)
+    this.#line.checkRoom(details.key, details.keys)
+    const request = new Request(details, this.#requestOwner, this.#tasks.context)
     this.#line.add(request)
     this.#desk.ask(request)
     return request
@@ -315,14 +374,14 @@ export class Fencepost implements AsyncDisposable {
   #hinted(keys: readonly string[] | null): void {
     const named = keys && new Set(keys)
     for (const session of this.#line.waitingSessions()) {
-      const waited = named && this.#line.queuedOf(session).filter(({ key }) => named.has(key))
+      const waited =
+        named &&
+        this.#line
+          .queuedOf(session)
+          .flatMap(({ key, keys }) => keys ?? [key])
+          .filter(key => named.has(key))
       if (waited === null) this.#desk.look(session, null)
-      else if (waited.length > 0) {
-        this.#desk.look(
-          session,
-          waited.map(({ key }) => key),
-        )
-      }
+      else if (waited.length > 0) this.#desk.look(session, waited)
     }
   }
 

@@ -21,10 +21,18 @@ export type { FencedStore } from './guard/fenced-store.ts'
 export { FileFencedStore } from './guard/file-fenced-store.ts'
 export type { Guard } from './guard/guard.ts'
 export type { TransactionClient, TransactionOptions, TransactionPool } from './guard/transaction.ts'
-export type { Lock, LockState, ReleaseOutcome } from './lock/lock.ts'
+export type { Lock, LockMode, LockState, ReleaseOutcome } from './lock/lock.ts'
+export type { Section } from './lock/section.ts'
+export type { Semaphore, SemaphoreOptions } from './lock/semaphore.ts'
 export type { HistogramSnapshot, MetricsSnapshot } from './metrics.ts'
 export type { Duration } from './options.ts'
-export type { AcquireOptions, CloseOptions, FencepostOptions, TryAcquireOptions } from './settings.ts'
+export type {
+  AcquireOptions,
+  CloseOptions,
+  FencepostOptions,
+  PermitOptions,
+  TryAcquireOptions,
+} from './settings.ts'
 export type { RaiseBaseOptions } from './sight/base.ts'
 export type { ForcedRelease, ForceReleaseOptions } from './sight/force-release.ts'
 export type { HealthOptions, HealthReport } from './sight/health.ts'

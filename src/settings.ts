@@ -3,7 +3,7 @@ import { checkSchema, defaultSchema } from './database/migrations/schema-name.ts
 import type { PoolLike, Queryable } from './database/ports.ts'
 import type { Listen } from './database/roads.ts'
 import { checkDatabase } from './database/target.ts'
-import { BadOptionError } from './errors.ts'
+import { BadKeyError, BadOptionError } from './errors.ts'
 import type { RequestOptions } from './lock/request.ts'
 import {
   checkLabel,
@@ -58,6 +58,24 @@ export interface AcquireOptions {
   readonly label?: string | undefined
   /** Up to 1,000 bytes of JSON. */
   readonly metadata?: unknown
+  /** `shared`: beside other readers, never beside an exclusive lock. @default 'exclusive' */
+  readonly mode?: 'exclusive' | 'shared' | undefined
+  /**
+   * What happens where this very task holds the key already, by a section around: an error, or with `true` the same
+   * lock once more, which is released with the last. @default false
+   */
+  readonly reentrant?: boolean | undefined
+  /**
+   * How long the key rests if its holder is lost, not released: for resources that cannot check a token. Of exclusive
+   * locks. @default 0
+   */
+  readonly lockDelay?: Duration | undefined
+}
+
+/** As of a lock, but for its kind. */
+export interface PermitOptions extends Omit<AcquireOptions, 'mode' | 'reentrant' | 'lockDelay'> {
+  /** How many. @default 1 */
+  readonly permits?: number | undefined
 }
 
 export type TryAcquireOptions = Omit<AcquireOptions, 'timeout'>
@@ -102,14 +120,17 @@ export function readSettings(options: FencepostOptions): Settings {
 /** What one acquire asks for. @throws BadKeyError, BadOptionError */
 export function readRequest(
   settings: Settings,
-  key: string,
+  name: string | readonly string[],
   options: AcquireOptions,
   orNull: boolean,
+  capacity?: number,
 ): RequestOptions {
+  const names = Array.isArray(name) ? readKeys(settings, name) : undefined
   const wait = orNull ? 0 : checkOptions(options).timeout
   const timeout = wait === undefined ? undefined : milliseconds('timeout', wait, 0, unbounded)
   return {
-    key: fullKey(settings.namespace, key),
+    key: names ? names.join(', ') : fullKey(settings.namespace, name),
+    ...readTerms(options, names, capacity),
     ttl: checkOptions(options).ttl === undefined ? settings.ttl : checkTtl(options.ttl as Duration),
     label: checkLabel('label', options.label),
     metadata: checkMetadata(options.metadata),
@@ -118,6 +139,52 @@ export function readRequest(
     orNull,
     timeout,
   }
+}
+
+const mostKeys = 100
+
+/** Several keys: in order, each once. One alone is a key as any. */
+function readKeys(settings: Settings, names: readonly string[]): readonly string[] {
+  const keys = [...new Set(names.map(name => fullKey(settings.namespace, name)))].sort()
+  if (keys.length > 0 && keys.length <= mostKeys) return keys
+  throw new BadKeyError(`several keys: want 1 to ${mostKeys}; got ${keys.length}`)
+}
+
+function readTerms(
+  options: AcquireOptions,
+  names: readonly string[] | undefined,
+  capacity: number | undefined,
+): Pick<RequestOptions, 'mode' | 'keys' | 'permits' | 'capacity' | 'lockDelay'> {
+  const mode = capacity ? 'permits' : (options.mode ?? 'exclusive')
+  if (mode !== 'permits' && mode !== 'exclusive' && mode !== 'shared')
+    throw new BadOptionError("mode: want 'exclusive' or 'shared'")
+  if (options.reentrant !== undefined && typeof options.reentrant !== 'boolean')
+    throw new BadOptionError('reentrant: want true or false')
+  const delay =
+    options.lockDelay === undefined ? 0 : milliseconds('lockDelay', options.lockDelay, 0, 86_400_000)
+  if (mode !== 'exclusive' && delay > 0)
+    throw new BadOptionError(
+      'lockDelay: only an exclusive lock rests, for nobody else can have been beside it',
+    )
+  const keys = names && names.length > 1 ? names : undefined
+  if (mode === 'shared' && keys)
+    throw new BadOptionError('mode: several keys are taken exclusively, all of them')
+  return {
+    mode,
+    keys,
+    permits: capacity && readPermits('permits', (options as PermitOptions).permits ?? 1, capacity),
+    capacity,
+    lockDelay: delay > 0 ? delay : undefined,
+  }
+}
+
+/** As many as an SQL int holds. */
+export const mostPermits: number = 2 ** 31 - 1
+
+/** @throws BadOptionError */
+export function readPermits(name: 'permits', value: unknown, most: number): number {
+  if (Number.isInteger(value) && (value as number) >= 1 && (value as number) <= most) return value as number
+  throw new BadOptionError(`${name}: want a whole number from 1 to ${most}`)
 }
 
 /** @throws BadOptionError */

@@ -33,6 +33,29 @@ export function metadataOf(asked: readonly Asked[]): Argument {
   return ['metadata', texts, () => texts.map(one => (one === null ? null : JSON.parse(one)))]
 }
 
+export function termsOf(asked: readonly Asked[]): Argument {
+  if (asked.every(one => one.terms === undefined)) return ['asks', undefined]
+  const texts = asked.map(one => one.terms ?? null)
+  return ['asks', texts, () => texts.map(one => (one === null ? null : JSON.parse(one)))]
+}
+
+export interface ForKeys {
+  readonly key: string
+  readonly keys: readonly string[] | undefined
+  readonly id: string
+}
+
+/** One for several keys, once for each. */
+export function eachKey<R extends ForKeys>(requests: readonly R[]): readonly R[] {
+  if (requests.every(({ keys }) => keys === undefined)) return requests
+  return requests.flatMap(request => {
+    const { keys, id } = request
+    if (keys === undefined) return [request]
+    const { waits, label, metadata, terms } = request as unknown as Asked
+    return keys.map(key => ({ key, keys, id, waits, label, metadata, terms }) as unknown as R)
+  })
+}
+
 export const keysOf = (of: readonly { readonly key: string }[]): Argument =>
   textsOf(
     'keys',

@@ -1,5 +1,17 @@
-import { type Argument, keysOf, labelsOf, metadataOf, requestsOf, seenBy, tokensOf } from './arguments.ts'
+import {
+  type Argument,
+  eachKey,
+  type ForKeys,
+  keysOf,
+  labelsOf,
+  metadataOf,
+  requestsOf,
+  seenBy,
+  termsOf,
+  tokensOf,
+} from './arguments.ts'
 import { Calling, listed, text, truth } from './calling.ts'
+import type { Row } from './connection.ts'
 import type { Wire } from './lane.ts'
 import { butReleased, notifying, packed, plain } from './shapes.ts'
 
@@ -22,6 +34,7 @@ export interface Answer {
   readonly channel: string | null
   /** Milliseconds, or null. */
   readonly expiresIn: number | null
+  readonly level: string | null
 }
 
 export interface Opened {
@@ -58,10 +71,14 @@ export interface Settled {
 
 export interface Asked {
   readonly key: string
+  /** All of them, where there are several. */
+  readonly keys: readonly string[] | undefined
   readonly id: string
   readonly waits: boolean
   readonly label: string | undefined
   readonly metadata: string | undefined
+  /** What it asks for beyond an exclusive lock of one key: the SQL type `terms`, as JSON. */
+  readonly terms: string | undefined
 }
 
 /** Requests for the key that is given back in the same call, all of which wait. */
@@ -164,9 +181,10 @@ export class Calls {
     wire: Wire,
     timeout: number,
     session: { id: string; generation: number },
-    asked: readonly Asked[],
+    requests: readonly Asked[],
     seen: Witness,
   ): Promise<Answer[]> {
+    const asked = eachKey(requests)
     const shape = asked.length < worthPacking ? plain : packed
     return await this.#answers(
       wire,
@@ -180,6 +198,7 @@ export class Calls {
         ['wait', asked.every(one => one.waits) ? undefined : asked.map(one => one.waits)],
         labelsOf(asked),
         metadataOf(asked),
+        termsOf(asked),
         seenBy(seen),
       ],
       shape,
@@ -252,9 +271,10 @@ export class Calls {
     wire: Wire,
     timeout: number,
     session: string,
-    requests: readonly { key: string; id: string }[],
+    given: readonly ForKeys[],
     seen: Witness,
   ): Promise<Answer[]> {
+    const requests = eachKey(given)
     return await this.#answers(wire, timeout, 'cancel', [
       ['session', session],
       keysOf(requests),
@@ -268,9 +288,10 @@ export class Calls {
     wire: Wire,
     timeout: number,
     session: string,
-    requests: readonly { key: string; id: string }[],
+    given: readonly ForKeys[],
     seen: Witness,
   ): Promise<Answer[]> {
+    const requests = eachKey(given)
     return await this.#answers(wire, timeout, 'tick', [
       ['session', session],
       keysOf(requests),
@@ -279,8 +300,50 @@ export class Calls {
     ])
   }
 
-  async closeSession(wire: Wire, timeout: number, session: string, seen: Witness): Promise<Answer[]> {
-    return await this.#answers(wire, timeout, 'close_session', [['session', session], seenBy(seen)])
+  /** @param lost whether what runs under its locks may not have stopped */
+  async closeSession(
+    wire: Wire,
+    timeout: number,
+    session: string,
+    seen: Witness,
+    lost: boolean,
+  ): Promise<Answer[]> {
+    return await this.#answers(wire, timeout, 'close_session', [
+      ['session', session],
+      seenBy(seen),
+      ['lost', lost],
+    ])
+  }
+
+  async downgrade(
+    wire: Wire,
+    timeout: number,
+    session: string,
+    grant: { key: string; token: string },
+    seen: Witness,
+  ): Promise<Answer[]> {
+    return await this.#answers(wire, timeout, 'downgrade', [
+      ['session', session],
+      ['key', grant.key],
+      ['token', grant.token],
+      seenBy(seen),
+    ])
+  }
+
+  async resize(
+    wire: Wire,
+    timeout: number,
+    session: string | undefined,
+    key: string,
+    capacity: number,
+    seen: Witness,
+  ): Promise<Answer[]> {
+    return await this.#answers(wire, timeout, 'resize', [
+      ['session', session ?? null],
+      ['key', key],
+      ['capacity', capacity],
+      seenBy(seen),
+    ])
   }
 
   /** After the commit of what it tells of, never inside: a NOTIFY holds a lock of the whole cluster until its flush. */
@@ -307,13 +370,18 @@ export class Calls {
     shape = plain,
   ): Promise<Answer[]> {
     const rows = await this.#calling.call(wire, timeout, name, args, shape)
-    return rows.map(([request, outcome, token, key, channel, expiresIn]) => ({
-      request: request ?? null,
-      outcome: outcome as string,
-      token: token ?? null,
-      key: key ?? null,
-      channel: channel ?? null,
-      expiresIn: expiresIn == null ? null : Number(expiresIn),
-    }))
+    return rows.map(answerOf)
+  }
+}
+
+export function answerOf([request, outcome, token, key, channel, expiresIn, level]: Row): Answer {
+  return {
+    request: request ?? null,
+    outcome: outcome as string,
+    token: token ?? null,
+    key: key ?? null,
+    channel: channel ?? null,
+    expiresIn: expiresIn == null ? null : Number(expiresIn),
+    level: level ?? null,
   }
 }

@@ -41,7 +41,7 @@ export const packed: Shape = {
   name: '_packed',
   text: call => `
     select string_agg(a.request || ' ' || a.token, ' ') filter (where a.outcome = 'granted' and a.key is null),
-           json_agg(json_build_array(a.request, a.outcome, a.token::text, a.key, a.channel, a.expires_in))
+           json_agg(json_build_array(a.request, a.outcome, a.token::text, a.key, a.channel, a.expires_in, a.level::text))
              filter (where a.outcome <> 'granted' or a.key is not null)
       from ${call} a`,
   read([row]) {

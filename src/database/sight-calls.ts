@@ -1,6 +1,6 @@
 import { seenBy } from './arguments.ts'
 import { Calling, text } from './calling.ts'
-import type { Answer, Witness } from './calls.ts'
+import { type Answer, answerOf, type Witness } from './calls.ts'
 import { standbyError } from './check.ts'
 import type { Wire } from './lane.ts'
 import { quoteIdentifier } from './migrations/quote.ts'
@@ -69,14 +69,7 @@ export class SightCalls {
       ['by', force.by],
       seenBy(seen),
     ])
-    return rows.map(([request, outcome, token, key, channel, expiresIn]) => ({
-      request: request ?? null,
-      outcome: text(outcome),
-      token: token ?? null,
-      key: key ?? null,
-      channel: channel ?? null,
-      expiresIn: expiresIn == null ? null : Number(expiresIn),
-    }))
+    return rows.map(answerOf)
   }
 
   /** The base, as decimal text. */

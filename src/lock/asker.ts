@@ -72,7 +72,7 @@ export class Asker {
     if (
       taken.length === 0 ||
       taken.length > batchSize ||
-      taken.some(({ waits, givenUp }) => !waits || givenUp)
+      taken.some(({ waits, givenUp, terms }) => !waits || givenUp || terms !== undefined)
     )
       return undefined
     this.#queue = this.#queue.filter(request => !ours(request))
@@ -252,7 +252,9 @@ export class Asker {
   async #look(session: Session, keys: Set<string> | null): Promise<undefined> {
     const { calls, callTimeout, knowledge, line, metrics } = this.#desk.options
     if (session.isOver) return
-    const waiting = line.queuedOf(session).filter(request => keys === null || keys.has(request.key))
+    const waiting = line
+      .queuedOf(session)
+      .filter(request => keys === null || (request.keys ?? [request.key]).some(key => keys.has(key)))
     try {
       metrics.batches.tick.record(waiting.length)
       const answers = await calls.tick(this.#wire, callTimeout, session.id, waiting, knowledge.witness())

@@ -1,13 +1,15 @@
+import { Backoff } from '../database/backoff.ts'
 import type { Answer, Calls } from '../database/calls.ts'
+import { BrokenConnection, endsConnection, explain, isTransient } from '../database/failure.ts'
 import type { Wire } from '../database/lane.ts'
-import type { LossReason } from '../errors.ts'
+import { BadOptionError, FencepostError, type LossReason, LostError } from '../errors.ts'
 import type { TransactionHost } from '../guard/transaction.ts'
 import { type Metrics, ticks } from '../metrics.ts'
 import type { Knowledge } from '../session/knowledge.ts'
 import type { Session } from '../session/session.ts'
 import { Counter } from './counter.ts'
 import type { Line } from './line.ts'
-import { Lock, type LockHost } from './lock.ts'
+import { type Granted, Lock, type LockHost } from './lock.ts'
 import { Recent } from './recent.ts'
 import type { Request } from './request.ts'
 import type { Run } from './run.ts'
@@ -120,6 +122,25 @@ export class Desk implements LockHost {
     return this.#contended.has(key) ? this.#busy : this.#common
   }
 
+  /** How many permits a semaphore has from now on. */
+  async resize(key: string, capacity: number): Promise<void> {
+    const { calls, callTimeout, knowledge, returnWire } = this.options
+    try {
+      const answers = await calls.resize(
+        returnWire,
+        callTimeout,
+        undefined,
+        key,
+        capacity,
+        knowledge.witness(),
+      )
+      for (const { outcome, channel, key: moved } of answers)
+        if (outcome === 'handed') this.hint(channel, moved)
+    } catch (error) {
+      throw explain(error, this.options.schema)
+    }
+  }
+
   get guards(): TransactionHost {
     return this.options.guards
   }
@@ -128,6 +149,8 @@ export class Desk implements LockHost {
     const now = ticks()
     this.options.metrics.held(since, now)
     const { key, ownToken, run } = lock
+    const grants = lock.grants
+    if (grants.length > 1) return this.#giveAllBack(session, grants)
     if (run && lock.isPassable && run.isYoung(this.options.poll) && !session.isOver) {
       this.options.metrics.answeredAt = now
       if (this.passOn(run, session)) {
@@ -143,12 +166,20 @@ export class Desk implements LockHost {
     return this.#counterOf(key).returner.release(session, key, token, grant)
   }
 
+  async #giveAllBack(
+    session: Session,
+    grants: readonly { key: string; token: string }[],
+  ): Promise<'released'> {
+    await Promise.all(grants.map(({ key, token }) => this.giveBack(session, key, token)))
+    return 'released'
+  }
+
   /** To who follows in the run. False: nobody does any more, or this process does not know whether it holds. */
   passOn(run: Run, session: Session): boolean {
     const trust = session.trust()
     const next = trust === 'held' || trust === 'degraded' ? run.next() : undefined
     if (!next) return false
-    this.grant(next.request, next.token, session, run)
+    this.grant(next.request, { token: next.token, level: undefined, tokens: undefined }, session, run)
     if (!run.isWatched) this.#watch(run, next.request.key, session)
     return true
   }
@@ -169,15 +200,61 @@ export class Desk implements LockHost {
     setTimeout(look, this.options.poll).unref()
   }
 
-  grant(request: Request, token: string, session: Session, run?: Run): void {
-    const lock = new Lock(request.details, token, session, this, this.options.metrics.answeredAt)
+  grant(request: Request, granted: Granted, session: Session, run?: Run): void {
+    const lock = new Lock(request.details, granted, session, this, this.options.metrics.answeredAt)
     lock.run = run
     if (request.stage === 'queued') this.contend(request.key)
-    session.held.set(run?.grant ?? token, lock)
+    if (granted.tokens) for (const token of granted.tokens.values()) session.held.set(token, lock)
+    else session.held.set(run?.grant ?? granted.token, lock)
     request.resolve(lock)
   }
 
-  lost(reason: LossReason, since: number): void {
+  /** Of several keys, one that is lost takes the others along. */
+  lost(lock: Lock, session: Session, reason: LossReason, since: number): void {
     this.options.metrics.lost(reason, since)
+    const grants = lock.grants
+    if (grants.length === 1 || session.isOver) return
+    for (const { key, token } of grants)
+      if (session.held.get(token) === lock) void this.giveBack(session, key, token)
+  }
+
+  /** Who follows in its run is next in line. Repeated until it is answered: without harm. Returns the fence level. */
+  async downgrade(lock: Lock, session: Session): Promise<string> {
+    const { calls, callTimeout, knowledge, returnWire } = this.options
+    const { key, ownToken, run } = lock
+    const backoff = new Backoff(25, 1_000)
+    for (;;) {
+      try {
+        const answers = await calls.downgrade(
+          returnWire,
+          callTimeout,
+          session.id,
+          { key, token: ownToken },
+          knowledge.witness(),
+        )
+        const own = answers.find(({ token, channel }) => token === ownToken && channel === null)
+        if (own?.outcome === 'pinned') {
+          throw new BadOptionError(
+            `${JSON.stringify(key)}: a guarded transaction is open; downgrade when it has ended`,
+          )
+        }
+        if (own?.outcome !== 'granted') throw new LostError(key, session.lossReasonOf(ownToken))
+        if (run && session.held.get(run.grant) === lock) {
+          session.held.delete(run.grant)
+          session.held.set(ownToken, lock)
+          lock.run = undefined
+        }
+        this.#counterOf(key).intake.take(
+          answers.filter(answer => answer !== own),
+          session,
+        )
+        return own.level ?? ownToken
+      } catch (error) {
+        const mayTry = error instanceof BrokenConnection || endsConnection(error) || isTransient(error)
+        if (!mayTry || session.isOver)
+          throw error instanceof FencepostError ? error : explain(error, this.options.schema)
+        await backoff.wait()
+      }
+    }
   }
 }

@@ -2,7 +2,7 @@
  * Takes in what was answered, whichever call it was. Each request is decided once, and what comes later changes nothing.
  */
 import type { Answer } from '../database/calls.ts'
-import { LostError } from '../errors.ts'
+import { LimitMismatchError, LostError } from '../errors.ts'
 import type { Session } from '../session/session.ts'
 import type { Counter } from './counter.ts'
 import type { Desk } from './desk.ts'
@@ -23,6 +23,8 @@ interface Asked extends Batch {
 export class Intake {
   readonly #desk: Desk
   readonly #counter: Counter
+  /** Those to be asked anew after this answer: one for several keys is told for each of them. */
+  readonly #anew = new Set<Request>()
 
   constructor(desk: Desk, counter: Counter) {
     this.#desk = desk
@@ -32,6 +34,7 @@ export class Intake {
   /** @param batch what was asked for, where the call did ask. Who follows in a run comes right after its grant. */
   take(answers: readonly Answer[], session: Session, batch?: Batch): void {
     const asked = batch && { ...batch, byId: new Map(batch.asked.map(request => [request.id, request])) }
+    this.#anew.clear()
     for (let i = 0; i < answers.length; i += 1) {
       const answer = answers[i] as Answer
       this.#takeOne(answer, session, asked)
@@ -88,9 +91,10 @@ export class Intake {
     if (request.stage === 'done') return
     switch (answer.outcome) {
       case 'granted':
-        return this.#grant(request, answer.token as string, session)
+        return this.#grant(request, answer, session)
       case 'queued':
         this.#desk.contend(request.key)
+        request.parts.clear()
         // Its session's end took the ticket along, and told nobody who was not known to be in line.
         if (session.trust() === 'over') return this.askElsewhere(request, session)
         if (request.stage !== 'queued') this.#desk.options.queued(request, session, answer.expiresIn)
@@ -98,14 +102,22 @@ export class Intake {
       case 'busy':
         this.#desk.contend(request.key)
         return request.resolveBusy()
+      case 'mismatch':
+        return request.fail(
+          new LimitMismatchError(
+            answer.key ?? request.key,
+            request.details.capacity ?? null,
+            answer.level === null ? null : Number(answer.level),
+          ),
+        )
       case 'again':
         this.#desk.options.line.dequeue(request)
         request.stage = 'asking'
-        return this.#counter.asker.ask(request)
+        return this.#askAnew(request)
       case 'dead':
         // It was sent under a generation that was raised meanwhile, for a call that was lost on another connection.
         if (asked && (session.isUnsettled || session.generation !== asked.generation))
-          return this.#counter.asker.ask(request)
+          return this.#askAnew(request)
         session.end('expired')
         return this.askElsewhere(request, session)
     }
@@ -114,16 +126,37 @@ export class Intake {
   /** Under the next session. Who was in line under the one that is over has lost the place, and is told. */
   askElsewhere(request: Request, session: Session): void {
     if (request.placedUnder === session) request.losePlace(session)
-    else this.#counter.asker.ask(request)
+    else this.#askAnew(request)
   }
 
-  #grant(request: Request, token: string, session: Session): void {
+  #askAnew(request: Request): void {
+    if (this.#anew.has(request)) return
+    if (request.keys) this.#anew.add(request)
+    this.#counter.asker.ask(request)
+  }
+
+  #grant(request: Request, { token: given, key, level }: Answer, session: Session): void {
+    const token = given as string
+    if (request.keys) {
+      request.parts.set(key as string, token)
+      if (request.parts.size < request.keys.length) return
+    }
     // The session's end gives the row back.
     if (session.trust() === 'over') return this.askElsewhere(request, session)
     if (session.isForced(token)) {
-      void this.#counter.returner.release(session, request.key, token)
+      const grants = request.keys ? [...request.parts] : [[request.key, token] as const]
+      for (const [key, one] of grants) void this.#counter.returner.release(session, key, one)
       return request.fail(new LostError(request.key, 'forced'))
     }
-    this.#desk.grant(request, token, session)
+    const first = request.keys ? (request.parts.get(request.keys[0] as string) as string) : token
+    this.#desk.grant(
+      request,
+      {
+        token: first,
+        level: level ?? undefined,
+        tokens: request.keys && new Map(request.keys.map(one => [one, request.parts.get(one) as string])),
+      },
+      session,
+    )
   }
 }

@@ -22,17 +22,19 @@ export class Line {
   }
 
   /** @throws QueueFullError */
-  checkRoom(key: string): void {
-    if (this.#requests.size >= this.#maxPending) throw new QueueFullError(key, this.#maxPending)
+  checkRoom(name: string, keys: readonly string[] = [name]): void {
+    if (this.#requests.size >= this.#maxPending) throw new QueueFullError(name, this.#maxPending)
     if (this.#maxPendingPerKey === Number.POSITIVE_INFINITY) return
-    if ((this.#byKey.get(key) ?? 0) >= this.#maxPendingPerKey)
-      throw new QueueFullError(key, this.#maxPendingPerKey)
+    for (const key of keys) {
+      if ((this.#byKey.get(key) ?? 0) >= this.#maxPendingPerKey)
+        throw new QueueFullError(key, this.#maxPendingPerKey)
+    }
   }
 
   add(request: Request): void {
     this.#requests.add(request)
     if (this.#maxPendingPerKey !== Number.POSITIVE_INFINITY) {
-      this.#byKey.set(request.key, (this.#byKey.get(request.key) ?? 0) + 1)
+      for (const key of request.keys ?? [request.key]) this.#byKey.set(key, (this.#byKey.get(key) ?? 0) + 1)
     }
     keepAlive()
   }
@@ -80,8 +82,10 @@ export class Line {
     if (this.#byId.size > 0) this.#byId.delete(request.id)
     letGo()
     if (this.#byKey.size === 0) return
-    const left = (this.#byKey.get(request.key) ?? 0) - 1
-    if (left > 0) this.#byKey.set(request.key, left)
-    else this.#byKey.delete(request.key)
+    for (const key of request.keys ?? [request.key]) {
+      const left = (this.#byKey.get(key) ?? 0) - 1
+      if (left > 0) this.#byKey.set(key, left)
+      else this.#byKey.delete(key)
+    }
   }
 }

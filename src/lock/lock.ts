@@ -1,6 +1,6 @@
 import { inspect } from 'node:util'
 import type { Queryable } from '../database/ports.ts'
-import { type FencepostError, type LossReason, LostError, NotHeldError } from '../errors.ts'
+import { BadOptionError, type FencepostError, type LossReason, LostError, NotHeldError } from '../errors.ts'
 import { type Guard, guard, type Pinnable } from '../guard/guard.ts'
 import {
   guardedTransaction,
@@ -18,18 +18,38 @@ export type LockState = 'held' | 'degraded' | 'suspended' | 'released' | 'lost'
 /** What `release` found: it was given up now, had been before, or was lost, and why. */
 export type ReleaseOutcome = 'released' | 'already' | LossReason
 
+/** How a key is held: alone, beside other readers, or as some of a semaphore's permits. */
+export type LockMode = 'exclusive' | 'shared' | 'permits'
+
 export interface LockDetails {
+  /** Of several: all of them, for people. */
   readonly key: string
+  /** The keys, where there are several. */
+  readonly keys: readonly string[] | undefined
+  readonly mode: LockMode
+  /** How many of a semaphore's. */
+  readonly permits: number | undefined
   readonly label: string | undefined
   readonly metadata: unknown
+}
+
+/** What the database has said of a grant. */
+export interface Granted {
+  /** Decimal text; of several keys, of the first. */
+  readonly token: string
+  /** What a fence compares, where that is not the token. */
+  readonly level: string | undefined
+  /** By key, where there are several. */
+  readonly tokens: ReadonlyMap<string, string> | undefined
 }
 
 /** What a lock needs of the client that granted it. */
 export interface LockHost {
   readonly guards: TransactionHost
+  downgrade(lock: Lock, session: Session): Promise<string>
   /** @param since when it was granted, in ticks of the metrics */
   release(lock: Lock, session: Session, since: number): Promise<'released'>
-  lost(reason: LossReason, since: number): void
+  lost(lock: Lock, session: Session, reason: LossReason, since: number): void
 }
 
 /**
@@ -42,16 +62,24 @@ export class Lock implements AsyncDisposable {
     Object.defineProperty(Lock.prototype, inspect.custom, {
       value(this: Lock): string {
         this.#isExposed ||= this.#end === undefined
-        const token = this.#isExposed ? `token: ${this.ownToken}n, ` : ''
+        const token = this.#isExposed && !this.#tokens ? `token: ${this.ownToken}n, ` : ''
         return `Lock { key: ${JSON.stringify(this.key)}, ${token}state: '${this.state}' }`
       },
     })
   }
 
+  /** Of several keys: all of them, for people; {@link tokens} has them one by one. */
   readonly key: string
   readonly label: string | undefined
   readonly metadata: unknown
+  /** How many permits of a semaphore; undefined for locks. */
+  readonly permits: number | undefined
+  #mode: LockMode
   readonly #token: string
+  #level: string
+  readonly #tokens: ReadonlyMap<string, string> | undefined
+  /** How often it is to be released: once more for each re-entry. */
+  #uses = 1
   #run: Run | undefined
   readonly #session: Session
   readonly #host: LockHost
@@ -64,11 +92,15 @@ export class Lock implements AsyncDisposable {
   #isExposed = false
 
   /** @internal */
-  constructor(details: LockDetails, token: string, session: Session, host: LockHost, since: number) {
+  constructor(details: LockDetails, granted: Granted, session: Session, host: LockHost, since: number) {
     this.key = details.key
     this.label = details.label
     this.metadata = details.metadata
-    this.#token = token
+    this.permits = details.permits
+    this.#mode = details.mode
+    this.#token = granted.token
+    this.#level = granted.level ?? granted.token
+    this.#tokens = granted.tokens
     this.#session = session
     this.#host = host
     this.#since = since
@@ -81,8 +113,40 @@ export class Lock implements AsyncDisposable {
    * @throws LostError after a loss, NotHeldError while suspended, and after a release when it was not read before: the
    * key may have been passed on inside this process, which is done only while the database need not tell one token from
    * the next
+   * @throws BadOptionError where there are several keys: each has a token of its own, in {@link tokens}
    */
   get token(): bigint {
+    if (this.#tokens)
+      throw new BadOptionError(`${this.key}: several keys have several tokens; read \`tokens\``)
+    this.#expose()
+    return BigInt(this.ownToken)
+  }
+
+  /**
+   * What fences compare: the token of an exclusive lock. Those who hold a key together have one level, that of the last
+   * exclusive lock before them, and tokens of their own.
+   *
+   * @throws as {@link token} does
+   */
+  get level(): bigint {
+    if (this.#tokens)
+      throw new BadOptionError(`${this.key}: several keys have several tokens; read \`tokens\``)
+    this.#expose()
+    return BigInt(this.#level)
+  }
+
+  /** The token of each key, of one as of several. @throws as {@link token} does */
+  get tokens(): ReadonlyMap<string, bigint> {
+    this.#expose()
+    const tokens = this.#tokens ?? new Map([[this.key, this.ownToken]])
+    return new Map([...tokens].map(([key, token]) => [key, BigInt(token)]))
+  }
+
+  get mode(): LockMode {
+    return this.#mode
+  }
+
+  #expose(): void {
     const state = this.state
     if (state === 'released' && !this.#isExposed) {
       throw new NotHeldError(
@@ -92,7 +156,6 @@ export class Lock implements AsyncDisposable {
     }
     if (state !== 'released') this.assertHeld()
     this.#isExposed = true
-    return BigInt(this.ownToken)
   }
 
   // Accessors, and no properties: nobody prints or serializes them by accident.
@@ -100,6 +163,18 @@ export class Lock implements AsyncDisposable {
   /** @internal Decimal text. */
   get ownToken(): string {
     return this.#token
+  }
+
+  /** @internal Of each key. */
+  get grants(): { key: string; token: string }[] {
+    if (!this.#tokens) return [{ key: this.key, token: this.ownToken }]
+    return [...this.#tokens].map(([key, token]) => ({ key, token }))
+  }
+
+  /** @internal Held once more: the last release counts. */
+  reenter(): this {
+    this.#uses += 1
+    return this
   }
 
   /** @internal The run that it is part of. */
@@ -170,6 +245,8 @@ export class Lock implements AsyncDisposable {
   release(): Promise<ReleaseOutcome> {
     if (this.state === 'lost') return Promise.resolve(this.#end as LossReason)
     if (this.#releasing !== undefined) return this.#releasing.then(() => 'already')
+    this.#uses -= 1
+    if (this.#uses > 0) return Promise.resolve('released')
     this.#end = 'released'
     this.#releasing = this.#host.release(this, this.#session, this.#since)
     return this.#releasing
@@ -208,6 +285,26 @@ export class Lock implements AsyncDisposable {
     return await this.#unlessReleased(guard(this.#host.guards, this.#grant(), transaction))
   }
 
+  /**
+   * Makes an exclusive lock a shared one without letting go: readers who are next come in beside it. The token stays.
+   * There is no way back: two readers who both wanted it would wait for each other. Release, and acquire again.
+   *
+   * @throws LostError, NotHeldError, UnreachableError
+   * @throws BadOptionError: permits and several keys have no other mode; a guarded transaction is open
+   */
+  async downgrade(): Promise<void> {
+    this.assertHeld()
+    if (this.#mode === 'shared') return
+    if (this.#mode === 'permits' || this.#tokens) {
+      throw new BadOptionError(
+        `${JSON.stringify(this.key)}: only an exclusive lock of one key can be downgraded`,
+      )
+    }
+    this.#isExposed = true
+    this.#level = await this.#unlessReleased(whileAlive(this.#host.downgrade(this, this.#session)))
+    this.#mode = 'shared'
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.release()
   }
@@ -223,7 +320,7 @@ export class Lock implements AsyncDisposable {
   lose(reason: LossReason): void {
     if (this.#end !== undefined) return
     this.#end = reason
-    this.#host.lost(reason, this.#since)
+    this.#host.lost(this, this.#session, reason, this.#since)
     this.#controller?.abort(new LostError(this.key, reason))
   }
 
@@ -237,6 +334,11 @@ export class Lock implements AsyncDisposable {
   }
 
   #grant(): Pinnable {
+    if (this.#tokens) {
+      throw new BadOptionError(
+        `${this.key}: one call pins one key. Say assert_held(key, token) for each of \`tokens\` in your transaction`,
+      )
+    }
     return {
       key: this.key,
       token: this.ownToken,

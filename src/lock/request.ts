@@ -10,6 +10,10 @@ import { nextRequestId } from './request-id.ts'
 const patience = 1_000
 
 export interface RequestOptions extends LockDetails {
+  /** Of the semaphore whose permits are asked for: how many it is said to have. */
+  readonly capacity: number | undefined
+  /** Milliseconds that the key is to rest if its holder is lost. */
+  readonly lockDelay: number | undefined
   readonly ttl: number
   /** A try is answered at once: it has no place in line. */
   readonly waits: boolean
@@ -39,6 +43,11 @@ export class Request implements Asked {
   readonly id: string = nextRequestId()
   readonly details: RequestOptions
   readonly metadata: string | undefined
+  readonly terms: string | undefined
+  /** The section that it was asked for in: the request by which that holds its lock. */
+  readonly context: string | undefined
+  /** What is granted so far of several keys: it counts once there are all of them. */
+  readonly parts: Map<string, string> = new Map()
   readonly promise: Promise<Lock | null>
   /** When it was made, in {@link ticks}. */
   readonly since: number = ticks()
@@ -62,8 +71,10 @@ export class Request implements Asked {
   #unwatch: (() => void) | undefined
   readonly #owner: RequestOwner
 
-  constructor(details: RequestOptions, owner: RequestOwner) {
+  constructor(details: RequestOptions, owner: RequestOwner, context?: string) {
     this.details = details
+    this.context = context
+    this.terms = termsOf(details, context)
     this.metadata = details.metadata === undefined ? undefined : JSON.stringify(details.metadata)
     this.#owner = owner
     this.promise = new Promise((resolve, reject) => {
@@ -82,6 +93,15 @@ export class Request implements Asked {
 
   get key(): string {
     return this.details.key
+  }
+
+  get keys(): readonly string[] | undefined {
+    return this.details.keys
+  }
+
+  /** Whether it waits for a key. */
+  wants(key: string): boolean {
+    return this.keys === undefined ? this.key === key : this.keys.includes(key)
   }
 
   get label(): string | undefined {
@@ -135,4 +155,21 @@ export class Request implements Asked {
     this.#owner.onDone(this, outcome)
     return true
   }
+}
+
+/** What goes beyond an exclusive lock of one key, as JSON of the SQL type `terms`. */
+function termsOf(
+  { mode, permits, capacity, lockDelay, keys }: RequestOptions,
+  context?: string,
+): string | undefined {
+  if (mode === 'exclusive' && lockDelay === undefined && keys === undefined && context === undefined)
+    return undefined
+  return JSON.stringify({
+    mode: mode === 'exclusive' ? undefined : mode,
+    permits,
+    capacity,
+    delay: lockDelay,
+    context,
+    wide: keys && true,
+  })
 }

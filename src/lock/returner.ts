@@ -189,7 +189,11 @@ export class Returner {
     if (debts.closes) {
       // Its end gives everything back at once. Past its ttl the database has done so by itself.
       if (performance.now() < session.closeBy) {
-        this.#deliver(await calls.closeSession(wire, callTimeout, session.id, knowledge.witness()), session)
+        const lost = session.lossReason !== 'shutdown'
+        this.#deliver(
+          await calls.closeSession(wire, callTimeout, session.id, knowledge.witness(), lost),
+          session,
+        )
       }
       this.#forget(session, debts)
       debts.closes = false

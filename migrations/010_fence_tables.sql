@@ -130,7 +130,7 @@ begin
   end;
 end $$;
 
-update cluster set version = 9;
+update cluster set version = 10;
 select close_to_public();
 
 -- Down Migration
@@ -142,4 +142,4 @@ drop function fence_table(regclass, name, text);
 drop function fenced();
 drop function present(text, bigint);
 drop function presented_setting();
-update cluster set version = 8;
+update cluster set version = 9;

@@ -19,9 +19,11 @@ declare
   taken  bigint := 0;
   rest   text[];
   locked text[];
+  others text[] := '{}';
+  theirs bigint[] := '{}';
   pair   record;
   held   locks;
-  moved  answer;
+  moved  answer[];
 begin
   -- Only the slow way draws tokens and asks which incarnation this is.
   if current_setting('transaction_isolation') <> 'read committed' then perform enter(release.seen); end if;
@@ -36,10 +38,10 @@ begin
     delete from locks d
      where d.ctid = (select l.ctid from locks l
                       where l.key = release.keys[1] and l.token + 0 = release.tokens[1]
-                        and l.session is not distinct from release.session and not l.contended and not l.released
+                        and l.session is not distinct from release.session and l.mode is null and not l.contended and not l.released
                         for update skip locked);
     if found then
-      return next row(null, 'released', tokens[1], null, null, null)::answer;
+      return next row(null, 'released', tokens[1], null, null, null, null)::answer;
       return;
     end if;
     gone := '{}';
@@ -49,12 +51,12 @@ begin
         cross join lateral (
           select l.ctid as place from locks l
            where l.key = u.key and l.token + 0 = u.token and l.session is not distinct from release.session
-             and not l.contended and not l.released
+             and l.mode is null and not l.contended and not l.released
              for update skip locked) r),
     deleted as (
       delete from locks d where d.ctid = any (array(select m.place from mine m)) returning d.token)
     select coalesce(array_agg(d.token), '{}'), (select count(*) from mine) into gone, taken from deleted d;
-    return query select null::uuid, 'released', t, null::text, null::text, null::double precision from unnest(gone) t;
+    return query select null::uuid, 'released', t, null::text, null::text, null::double precision, null::bigint from unnest(gone) t;
     if cardinality(gone) = cardinality(tokens) then return; end if;
   end if;
 
@@ -76,13 +78,14 @@ begin
       left join unnest(gone) g on g = u.token
      where g is null order by u.key, u.token desc
   loop
-    select * into held from locks l where l.key = pair.key and l.session is not distinct from release.session
+    select * into held from locks l where l.key = pair.key and l.session is not distinct from release.session and l.mode is null
                       and pair.token between l.token + 0 and coalesce(l.token_to, l.token);
     if not found then
-      return next row(null, 'absent', pair.token, pair.key, null, null)::answer;
+      others := others || pair.key;
+      theirs := theirs || pair.token;
       continue;
     elsif not pair.ours then
-      return next row(null, 'again', pair.token, pair.key, null, null)::answer;
+      return next row(null, 'again', pair.token, pair.key, null, null, null)::answer;
       continue;
     end if;
     if pair.token > held.token then
@@ -90,9 +93,13 @@ begin
                             and w.token > held.token and w.token <= pair.token;
     end if;
     moved := take(pair.key, release.session);
-    return next row(null, case moved.outcome when 'pinned' then 'pinned' else 'released' end, pair.token, pair.key, null, null)::answer;
-    return query select * from tell(moved, release.session);
+    return next row(null, case moved[1].outcome when 'pinned' then 'pinned' else 'released' end, pair.token, pair.key, null, null, null)::answer;
+    return query select * from tell(moved);
   end loop;
+  -- Not the holder of a row: a shared lock, or permits, or nobody's.
+  if cardinality(others) > 0 then
+    return query select * from release_holders(release.session, others, theirs, locked);
+  end if;
 end $$;
 
 -- Gives up one grant and asks for its key anew, in one commit: what `release` and then `acquire` would do, for requests that all
@@ -108,7 +115,7 @@ create function release_and_acquire(session uuid, generation bigint, key text, t
 #variable_conflict use_column
 declare
   held   locks;
-  moved  answer;
+  moved  answer[];
   first  bigint;
   length int;
 begin
@@ -121,16 +128,16 @@ begin
       and (s.expires_at > clock_timestamp() or is_doubtful(release_and_acquire.seen, clock_timestamp()))
     for key share;
   if not found then
-    return query select r, 'dead', null::bigint, null::text, null::text, null::double precision from unnest(requests) r;
-    return next row(null, 'again', release_and_acquire.token, release_and_acquire.key, null, null)::answer;
+    return query select r, 'dead', null::bigint, null::text, null::text, null::double precision, null::bigint from unnest(requests) r;
+    return next row(null, 'again', release_and_acquire.token, release_and_acquire.key, null, null, null)::answer;
     return;
   end if;
   perform lock_rows(array[release_and_acquire.key]);
   select * into held from locks l
-    where l.key = release_and_acquire.key and l.session is not distinct from release_and_acquire.session
+    where l.key = release_and_acquire.key and l.session is not distinct from release_and_acquire.session and l.mode is null
       and release_and_acquire.token between l.token + 0 and coalesce(l.token_to, l.token);
   if not found then
-    return next row(null, 'absent', release_and_acquire.token, release_and_acquire.key, null, null)::answer;
+    return next row(null, 'absent', release_and_acquire.token, release_and_acquire.key, null, null, null)::answer;
   else
     if held.token_to is not null then
       with gone as (
@@ -154,10 +161,10 @@ begin
         request = requests[1], label = release_and_acquire.labels[1], metadata = release_and_acquire.metadata[1], token = first,
         token_to = case when length > 1 then first + length - 1 end, contended = cardinality(requests) > 1,
         served = pg_sequence_last_value('waiters_ticket_seq'),
-        released = false, forced_until = null, granted_at = clock_timestamp()
+        released = false, forced_until = null, delay = null, context = null, granted_at = clock_timestamp()
         where l.key = held.key;
       perform durable();
-      return next row(requests[1], 'granted', first, held.key, null, null)::answer;
+      return next row(requests[1], 'granted', first, held.key, null, null, null)::answer;
       return query
         with placed as (
           insert into waiters (key, session, request, label, metadata, token)
@@ -169,17 +176,19 @@ begin
             returning request, token)
         select p.request, case when p.token is null then 'queued' else 'follows' end, p.token,
                case when p.token is not null then held.key end, null::text,
-               case when p.token is null then expires_in(held.session, null) end
+               case when p.token is null then expires_in(held) end, null::bigint
           from placed p;
       return;
     end if;
     moved := take(held.key, held.session);
-    return next row(null, case moved.outcome when 'pinned' then 'pinned' else 'released' end, release_and_acquire.token, held.key, null, null)::answer;
-    return query select * from tell(moved, held.session);
+    return next row(null, case moved[1].outcome when 'pinned' then 'pinned' else 'released' end, release_and_acquire.token, held.key, null, null, null)::answer;
+    return query select * from tell(moved);
   end if;
   -- Behind whoever was in line.
-  return query select * from enqueue(release_and_acquire.session, array_fill(release_and_acquire.key, array[cardinality(requests)]),
-    requests, null, release_and_acquire.labels, release_and_acquire.metadata, '{}', judged_at(release_and_acquire.seen));
+  return query select * from enqueue(release_and_acquire.session, array(
+    select row(u.i, release_and_acquire.key, u.request, true, u.label, u.metadata, null, null, null, null, null, null)::asked
+      from unnest(requests, release_and_acquire.labels, release_and_acquire.metadata) with ordinality u(request, label, metadata, i)
+     order by u.i), judged_at(release_and_acquire.seen));
 end $$;
 
 -- Says for runs whose turn it is, under tokens[i] of keys[i]: from then on that is who holds by what people see, and who had a
@@ -226,7 +235,8 @@ declare
   locked text[];
   want   record;
   held   locks;
-  moved  answer;
+  share  holders;
+  moved  answer[];
   result answer;
 begin
   perform enter(cancel.seen);
@@ -238,7 +248,7 @@ begin
     select u.key, u.request, u.key = any (locked) as there
       from unnest(cancel.keys, cancel.requests) u(key, request) order by u.key
   loop
-    result := row(want.request, 'absent', null, want.key, null, null);
+    result := row(want.request, 'absent', null, want.key, null, null, null);
     moved := null;
     delete from waiters w where w.request = want.request and w.key is not distinct from want.key and w.session is not distinct from cancel.session;
     if found then result.outcome := 'cancelled'; end if;
@@ -248,7 +258,15 @@ begin
       want.there := found;
     end if;
     select * into held from locks l where l.key = want.key and want.there;
-    if held.session = cancel.session and (held.request = want.request or held.request is null)
+    if held.mode is not null then
+      select * into share from holders h where h.request = want.request and h.key is not distinct from want.key and h.session is not distinct from cancel.session;
+      if found then
+        result.outcome := case when share.token = any (end_holders(array[share.key], array[share.token])) then 'released' else 'pinned' end;
+        result.token := share.token;
+      end if;
+      -- Whom it kept waiting may fit by now.
+      moved := serve(want.key, cancel.session);
+    elsif held.session = cancel.session and (held.request = want.request or held.request is null)
        and not held.released and exists (
          select from waiters w where w.key = want.key and w.ticket > coalesce(held.served, 0) and w.session is not distinct from held.session and w.token > held.token) then
       -- By now its process may have passed it on: a run is taken away when nobody is left of it.
@@ -260,17 +278,17 @@ begin
       moved := take(want.key, cancel.session);
     elsif held.request = want.request and held.session = cancel.session then
       moved := take(want.key, cancel.session);
-      result.outcome := case moved.outcome when 'pinned' then 'pinned' else 'released' end;
+      result.outcome := case moved[1].outcome when 'pinned' then 'pinned' else 'released' end;
       result.token := held.token;
-    elsif held.released then
+    elsif held.released or held.session is null and held.key is not null then
       moved := take(want.key, cancel.session);
     end if;
     return next result;
-    return query select * from tell(moved, cancel.session);
+    return query select * from tell(moved);
   end loop;
 end $$;
 
-update cluster set version = 5;
+update cluster set version = 6;
 
 -- Down Migration
 select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true);
@@ -279,4 +297,4 @@ drop function cancel(uuid, text[], uuid[], boolean, witness);
 drop function turn(uuid, text[], bigint[], witness);
 drop function release_and_acquire(uuid, bigint, text, bigint, uuid[], text[], jsonb[], witness);
 drop function release(uuid, text[], bigint[], boolean, witness);
-update cluster set version = 4;
+update cluster set version = 5;

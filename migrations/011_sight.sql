@@ -14,16 +14,16 @@ create function query(key text default null) returns json
   select json_build_object(
     'held', (
       select coalesce(json_agg(json_build_object(
-        'key', h.key, 'token', h.token::text, 'mode', h.mode, 'owner', h.owner, 'host', h.info->'host', 'pid', h.info->'pid',
+        'key', h.key, 'token', h.token::text, 'mode', h.mode, 'permits', h.permits, 'capacity', h.capacity, 'owner', h.owner, 'host', h.info->'host', 'pid', h.info->'pid',
         'application', h.info->'application', 'label', h.label, 'metadata', h.metadata,
         'since', extract(epoch from h.since) * 1000, 'left',
         greatest(extract(epoch from least(h.expires_at, h.forced_until) - clock_timestamp()) * 1000, 0),
         'state', case when h.released then 'released' when h.forced_until is not null then 'forced' else 'held' end)
-        order by h.key), '[]')
+        order by h.key, h.token), '[]')
         from held h where query.key is null or h.key = query.key),
     'pending', (
       select coalesce(json_agg(json_build_object(
-        'key', p.key, 'place', p.place, 'mode', p.mode, 'owner', p.owner, 'host', p.info->'host', 'pid', p.info->'pid',
+        'key', p.key, 'place', p.place, 'mode', p.mode, 'permits', p.permits, 'capacity', p.capacity, 'owner', p.owner, 'host', p.info->'host', 'pid', p.info->'pid',
         'application', p.info->'application', 'label', p.label, 'metadata', p.metadata,
         'since', extract(epoch from p.since) * 1000,
         'waited', greatest(extract(epoch from clock_timestamp() - p.since) * 1000, 0),
@@ -46,10 +46,10 @@ begin
      where o.at < clock_timestamp() - interval '30 days'));
 end $$;
 
--- Takes a key from its holder, whoever that is, or only while it is held under `token`. Marked, the grant ends when the
+-- Takes a key from its holder, whoever that is, from all of them, or only while it is held under `token`. Marked, the grant ends when the
 -- holder gives it back, which it does once a heartbeat has told it, or when the last renewal before the mark runs out:
 -- within one ttl. `now` does not wait for either: until its next heartbeat the old holder still believes that it holds.
--- Answers forced, released, pinned, absent or again (the key moved on at this moment) for the key, and handed.
+-- Answers forced, released, pinned, absent or again (the key moved on at this moment) for each grant, and handed.
 -- Errors: FP009 no reason was given.
 create function force_release(key text, reason text, token bigint default null, now boolean default false,
                               by text default null, seen witness default null)
@@ -57,48 +57,65 @@ create function force_release(key text, reason text, token bigint default null, 
   language plpgsql security definer set search_path from current as $$
 #variable_conflict use_column
 declare
-  judged timestamptz;
-  named  locks;
-  held   locks;
-  holder sessions;
-  moved  answer;
-  result answer;
+  judged  timestamptz;
+  named   record;
+  holder  sessions;
+  ends    timestamptz;
+  tokens  bigint[] := '{}';
+  moved   answer[];
+  result  answer;
 begin
   perform enter(force_release.seen);
   judged := judged_at(force_release.seen);
-  select * into named from locks l
-    where l.key = force_release.key and l.session is not null
-      and coalesce(force_release.token, l.token) between l.token and coalesce(l.token_to, l.token);
+  for named in select g.token, g.session from grants_of(force_release.key, force_release.token) g order by g.session loop
+    tokens := tokens || named.token;
+    -- The session first: a renewal that is in flight has ended before the mark is set by what it left, and one that comes
+    -- later finds the mark. Nothing else is locked yet, so that this one may be waited for; of several, in id order.
+    perform from sessions s where s.id = named.session for no key update;
+  end loop;
+  perform lock_rows(array[force_release.key]);
+  for named in select g.* from grants_of(force_release.key, force_release.token) g where g.token = any (tokens) order by g.token loop
+    select * into holder from sessions s where s.id = named.session;
+    ends := least(named.forced_until, case when force_release.now then clock_timestamp()
+                                           else coalesce(holder.expires_at, clock_timestamp()) end);
+    if named.shares then
+      update holders h set forced_until = ends where h.key = force_release.key and h.token = named.token;
+    else
+      update locks l set forced_until = ends where l.key = force_release.key;
+    end if;
+    perform note('forced', force_release.reason, force_release.by, force_release.key, named.token, named.session, holder.owner);
+    result := row(null, 'forced', named.token, force_release.key, null, greatest(extract(epoch from ends - clock_timestamp()) * 1000, 0), null);
+    if force_release.now or named.released or ends <= judged or holder.id is null or holder.died is not null then
+      result.expires_in := null;
+      if named.shares then
+        result.outcome := case when cardinality(end_holders(array[force_release.key], array[named.token])) > 0 then 'released' else 'pinned' end;
+        moved := moved || serve(force_release.key, null);
+      else
+        moved := take(force_release.key, null, not named.released);
+        result.outcome := case moved[1].outcome when 'pinned' then 'pinned' else 'released' end;
+      end if;
+    end if;
+    return next result;
+  end loop;
   if not found then
-    return next row(null, 'absent', force_release.token, force_release.key, null, null)::answer;
+    return next row(null, case when cardinality(tokens) > 0 and force_release.token is null then 'again' else 'absent' end,
+                    force_release.token, force_release.key, null, null, null)::answer;
     return;
   end if;
-  -- The session first: a renewal that is in flight has ended before the mark is set by what it left, and one that comes
-  -- later finds the mark. Nothing else is locked yet, so that this one may be waited for.
-  select * into holder from sessions s where s.id = named.session for no key update;
-  select * into held from locks l
-    where l.key = named.key and l.session = named.session and l.token = named.token for no key update;
-  if not found then
-    return next row(null, case when force_release.token is null then 'again' else 'absent' end,
-                    force_release.token, force_release.key, null, null)::answer;
-    return;
-  end if;
-  update locks l
-    set forced_until = least(l.forced_until, case when force_release.now then clock_timestamp()
-                                                  else coalesce(holder.expires_at, clock_timestamp()) end)
-    where l.key = held.key returning l.* into held;
-  perform note('forced', force_release.reason, force_release.by, held.key, held.token, held.session, holder.owner);
   perform durable();
-  result := row(null, 'forced', held.token, held.key, null, null);
-  if force_release.now or held.released or held.forced_until <= judged or holder.id is null or holder.died is not null then
-    moved := take(held.key, null);
-    result.outcome := case moved.outcome when 'pinned' then 'pinned' else 'released' end;
-  else
-    result.expires_in := expires_in(held.session, held.forced_until);
-  end if;
-  return next result;
-  if moved.outcome = 'handed' then return next moved; end if;
+  return query select * from tell(moved);
 end $$;
+
+-- Who holds a key, exclusively or with others; under a token, of a run, or whoever does.
+create function grants_of(key text, token bigint)
+  returns table (token bigint, session uuid, shares boolean, released boolean, forced_until timestamptz)
+  language sql as $$
+  select l.token, l.session, false, l.released, l.forced_until from locks l
+   where l.key = grants_of.key and l.session is not null and coalesce(grants_of.token, l.token) between l.token and coalesce(l.token_to, l.token)
+  union all
+  select h.token, h.session, true, h.released, h.forced_until from holders h
+   where h.key = grants_of.key and h.token = coalesce(grants_of.token, h.token)
+$$;
 
 -- Raises the token base by hand: for what no incarnation tells of, above all a restore of data alone under a running
 -- server, which puts old numbers back. Every grant from now on has a higher token than any that was drawn before.
@@ -140,7 +157,7 @@ declare
 begin
   return case dispatch_operator.function
     when 'force_release' then (
-      select jsonb_agg(jsonb_build_array(r.request, r.outcome, r.token::text, r.key, r.channel, r.expires_in))
+      select jsonb_agg(jsonb_build_array(r.request, r.outcome, r.token::text, r.key, r.channel, r.expires_in, r.level::text))
         from force_release(a->>'key', a->>'reason', (a->>'token')::bigint, coalesce((a->>'now')::boolean, false), a->>'by', seen) r)
     when 'raise_base' then jsonb_build_array(jsonb_build_array(raise_base(a->>'reason', a->>'by', seen)::text))
   end;
@@ -157,7 +174,7 @@ do $do$ begin
     end $body$, current_schema()));
 end $do$;
 
-update cluster set version = 10;
+update cluster set version = 11;
 select close_to_public();
 
 -- Down Migration
@@ -167,7 +184,8 @@ drop procedure invoke_operator(text, jsonb, jsonb);
 drop function dispatch_operator(text, jsonb);
 drop function incarnation();
 drop function raise_base(text, text, witness);
+drop function grants_of(text, bigint);
 drop function force_release(text, text, bigint, boolean, text, witness);
 drop function note(text, text, text, text, bigint, uuid, text);
 drop function query(text);
-update cluster set version = 9;
+update cluster set version = 10;

@@ -5,13 +5,18 @@ select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', t
 
 -- Who holds what, and who waits for what. Request ids stay out of sight: they prove whose grant it is.
 create view held as
-  select l.key, l.token, s.owner, l.label, l.metadata, l.granted_at as since, s.expires_at, l.released,
-         s.info, s.opened_at as session_since, 'exclusive' as mode, l.forced_until
-    from locks l left join sessions s on s.id = l.session
-   where l.session is not null;
+  select g.key, g.token, s.owner, g.label, g.metadata, g.granted_at as since, s.expires_at, g.released,
+         s.info, s.opened_at as session_since, g.mode, g.forced_until, g.permits, g.capacity
+    from (select l.key, l.token, l.session, l.label, l.metadata, l.granted_at, l.released, 'exclusive' as mode, l.forced_until,
+                 null::int as permits, null::int as capacity
+            from locks l where l.session is not null
+          union all
+          select h.key, h.token, h.session, h.label, h.metadata, h.granted_at, h.released, l.mode, h.forced_until, h.permits, l.capacity
+            from holders h join locks l on l.key = h.key) g
+    left join sessions s on s.id = g.session;
 create view pending as
   select w.key, w.ticket, row_number() over (partition by w.key order by w.ticket) as place, s.owner, w.label,
-         w.metadata, w.enqueued_at as since, s.expires_at, s.info, 'exclusive' as mode
+         w.metadata, w.enqueued_at as since, s.expires_at, s.info, coalesce(w.mode, 'exclusive') as mode, w.permits, w.capacity
     from waiters w left join sessions s on s.id = w.session;
 
 -- Changes the settings that bind every client; null leaves one as it is.
@@ -54,11 +59,12 @@ begin
     when 'settle' then (
       select jsonb_agg(jsonb_build_array(r.key, r.token::text, r.requests::text, r.tokens::text, r.last::text, r.forced)) from settle(session, seen) r)
     else (
-      select jsonb_agg(jsonb_build_array(r.request, r.outcome, r.token::text, r.key, r.channel, r.expires_in)) from (
+      select jsonb_agg(jsonb_build_array(r.request, r.outcome, r.token::text, r.key, r.channel, r.expires_in, r.level::text)) from (
         select r.* from acquire(session, (a->>'generation')::bigint, keys, requests,
           array(select e::boolean from jsonb_array_elements_text(a->'wait') e),
           array(select jsonb_array_elements_text(a->'labels')),
-          array(select nullif(e, 'null') from jsonb_array_elements(a->'metadata') e), seen) r
+          array(select nullif(e, 'null') from jsonb_array_elements(a->'metadata') e),
+          nullif(array(select nullif(e, 'null') from jsonb_array_elements(a->'asks') e), '{}'), seen) r
          where dispatch.function = 'acquire'
         union all select r.* from release(session, keys, array(select e::bigint from jsonb_array_elements_text(a->'tokens') e), durable, seen) r
          where dispatch.function = 'release'
@@ -68,7 +74,10 @@ begin
          where dispatch.function = 'release_and_acquire'
         union all select r.* from cancel(session, keys, requests, durable, seen) r where dispatch.function = 'cancel'
         union all select r.* from tick(session, keys, requests, seen) r where dispatch.function = 'tick'
-        union all select r.* from close_session(session, seen) r where dispatch.function = 'close_session') r)
+        union all select r.* from close_session(session, seen, coalesce((a->>'lost')::boolean, false)) r
+         where dispatch.function = 'close_session'
+        union all select r.* from downgrade(session, a->>'key', (a->>'token')::bigint, seen) r where dispatch.function = 'downgrade'
+        union all select r.* from resize(session, a->>'key', (a->>'capacity')::int, seen) r where dispatch.function = 'resize') r)
   end;
 end $$;
 
@@ -111,15 +120,15 @@ do $do$ begin
       end if;
       answers := (
         select jsonb_agg(jsonb_build_array(r.request, r.outcome, r.token::text, r.key,
-                                           case when r.channel is not distinct from own then r.channel end, r.expires_in,
+                                           case when r.channel is not distinct from own then r.channel end, r.expires_in, r.level::text,
                                            case when r.channel is distinct from own then r.channel end))
           from unnest(told) r);
-      if exists (select from jsonb_array_elements(answers) a where a->>6 is not null) then
+      if exists (select from jsonb_array_elements(answers) a where a->>7 is not null) then
         commit;
         perform set_config('synchronous_commit', 'off', true);
         for woken in
-          select a->>6 as channel, json_agg(a->3)::text as payload
-            from jsonb_array_elements(answers) a where a->>6 is not null group by 1
+          select a->>7 as channel, json_agg(a->3)::text as payload
+            from jsonb_array_elements(answers) a where a->>7 is not null group by 1
         loop
           begin
             perform pg_notify(woken.channel, case when octet_length(woken.payload) <= 7500 then woken.payload else '' end);
@@ -155,7 +164,7 @@ end $$;
 create function grant_application(role name) returns void language plpgsql set search_path from current as $$
 begin
   perform grant_routines(role, array['open_session', 'heartbeat', 'raise_generation', 'clock_stepped', 'acquire',
-    'release', 'release_and_acquire', 'turn', 'cancel', 'tick', 'settle', 'close_session', 'dispatch', 'invoke', 'release_and_notify', 'pin', 'pin_again', 'assert_held', 'fence',
+    'release', 'release_and_acquire', 'turn', 'downgrade', 'resize', 'cancel', 'tick', 'settle', 'close_session', 'dispatch', 'invoke', 'release_and_notify', 'pin', 'pin_again', 'assert_held', 'fence',
     'transaction_status', 'schema_version', 'present', 'presented_setting', 'fence_table', 'unfence_table', 'fenced',
     'advisory_lock_within', 'query', 'incarnation']);
 end $$;
@@ -175,7 +184,7 @@ create function schema_version() returns table (version int, compatible_from int
   select c.version, c.compatible_from from cluster c
 $$;
 
-update cluster set version = 8;
+update cluster set version = 9;
 select close_to_public();
 
 -- Down Migration
@@ -191,4 +200,4 @@ drop procedure invoke(text, jsonb, jsonb);
 drop function dispatch(text, jsonb);
 drop function configure(interval, text);
 drop view pending, held;
-update cluster set version = 7;
+update cluster set version = 8;

@@ -29,7 +29,12 @@ declare
 begin
   select l.session into holder from locks l
     where l.key = pin.key and pin.token between l.token + 0 and coalesce(l.token_to, l.token)
-      and not l.released and l.forced_until is null for key share;
+      and l.session is not null and not l.released and l.forced_until is null for key share;
+  if not found then
+    -- Shared, or permits. Never the head: a pin of one holder would keep all the others there.
+    select h.session into holder from holders h
+      where h.key = pin.key and h.token = pin.token and not h.released and h.forced_until is null for key share;
+  end if;
   if not found then return; end if;
   -- Expired, but not dead: nobody has taken it, and by now nobody can. Its client may not even know of the clock.
   select pg_current_xact_id(), h.boot,
@@ -58,7 +63,10 @@ create function pin_again(key text, token bigint) returns void
 #variable_conflict use_column
 begin
   perform from locks l
-    where l.key = pin_again.key and pin_again.token between l.token + 0 and coalesce(l.token_to, l.token) for key share;
+    where l.key = pin_again.key and pin_again.token between l.token + 0 and coalesce(l.token_to, l.token) and l.session is not null for key share;
+  if not found then
+    perform from holders h where h.key = pin_again.key and h.token = pin_again.token for key share;
+  end if;
   if not found then
     raise exception 'fencepost: % was handed on while nothing pinned token %', quote_literal(pin_again.key), pin_again.token
       using errcode = 'FP003', hint = 'A rollback to a savepoint from before the pin freed it. Nothing was written.';
@@ -112,7 +120,7 @@ begin
   end if;
 end $$;
 
-update cluster set version = 7;
+update cluster set version = 8;
 
 -- Down Migration
 select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true);
@@ -124,4 +132,4 @@ drop function transaction_status(xid8, uuid);
 drop function pin_again(text, bigint);
 drop function pin(text, bigint, boolean);
 drop table fences;
-update cluster set version = 6;
+update cluster set version = 7;

@@ -18,10 +18,11 @@ create function tick(session uuid, keys text[] default '{}', requests uuid[] def
 declare
   judged   timestamptz;
   over_all boolean;
+  wide     uuid[];
   places   text[];
   place    text;
   held     locks;
-  moved    answer;
+  moved    answer[];
 begin
   perform enter(tick.seen);
   judged := judged_at(tick.seen);
@@ -31,9 +32,10 @@ begin
   over_all := found and judged is not null;
   if over_all then update reaper set looked_at = clock_timestamp(); end if;
   -- Whoever was woken comes for its grant: what has to be looked after can wait for the next tick, that is a second at most.
-  if not over_all and exists (
+  if not over_all and (exists (
        select from locks l where l.key = any (tick.keys) and l.session is not distinct from tick.session and l.request = any (tick.requests)
-                             and not l.released) then
+                             and not l.released)
+     or exists (select from holders h where h.request = any (tick.requests) and h.session is not distinct from tick.session and not h.released)) then
     return query select * from look(tick.session, tick.keys, tick.requests);
     return;
   end if;
@@ -42,28 +44,59 @@ begin
   if judged is not null then
     perform bury(s.id, judged) from sessions s
       where s.died is null and s.expires_at <= judged
-        and (over_all or s.id in (select l.session from locks l where l.key = any (tick.keys)));
+        and (over_all or s.id in (select l.session from locks l where l.key = any (tick.keys)
+                                  union all select h.session from holders h where h.key = any (tick.keys)
+                                  union all select f.session from locks l cross join lateral first_of(l) f
+                                             where l.key = any (tick.keys) and l.session is null));
   end if;
   perform mend_lines(tick.keys, tick.requests);
+  -- Requests for several keys whose turn seems to have come: all of the keys are nobody's.
+  wide := array(select u.request from unnest(tick.keys, tick.requests) u(key, request)
+                  left join lateral (select l.key from locks l where l.key = u.key and l.session is null and l.mode is null limit 1) l on true
+                 group by u.request having count(*) > 1 and count(*) = count(l.key));
+  if cardinality(wide) > 0 then
+    perform from sessions s where s.id = tick.session and s.died is null for key share skip locked;
+    if not found then wide := '{}'; end if;
+  end if;
 
   select array_agg(distinct c.key) into places from (
     select l.key from locks l where l.key = any (tick.keys)
        and (l.released or l.forced_until <= judged
-            or not exists (select from sessions s where s.id = l.session and s.died is null))
+            or case when l.mode is null then not exists (select from sessions s where s.id = l.session and s.died is null)
+                    else may_move(l, judged) end)
     union all
     select l.key from locks l where l.session = tick.session and l.released
     union all
+    select h.key from holders h where h.session = tick.session and h.released
+    union all
+    select u.key from unnest(tick.keys, tick.requests) u(key, request) where u.request = any (wide)
+    union all
     select * from (select l.key from locks l where over_all and (l.released or l.forced_until <= judged) limit 1000) r
     union all
+    select * from (select h.key from holders h where over_all and (h.released or h.forced_until <= judged) limit 1000) r
+    union all
     select * from (select l.key from locks l where over_all and l.session = any (array(
+                     select s.id from sessions s where s.died is not null limit 1000)) limit 1000) d
+    union all
+    select * from (select h.key from holders h where over_all and h.session = any (array(
                      select s.id from sessions s where s.died is not null limit 1000)) limit 1000) d) c;
   if places is not null then
-    foreach place in array lock_rows(places) loop
+    places := lock_rows(places);
+    foreach place in array places loop
       select * into held from locks l where l.key = place;
-      continue when not held.released and (held.forced_until <= judged) is not true and is_alive(held.session, null);
-      moved := take(place, tick.session);
-      if moved.outcome = 'handed' then return next moved; end if;
+      if held.mode is not null then
+        perform reap_holders(place, judged);
+        moved := serve(place, tick.session);
+      else
+        continue when not held.released and (held.forced_until <= judged) is not true and is_alive(held.session, null);
+        moved := take(place, tick.session, not held.released);
+      end if;
+      return query select * from tell(moved) m where m.outcome = 'handed';
     end loop;
+    perform take_all(tick.session, w.keys, w.request) from (
+      select u.request, array_agg(u.key) as keys from unnest(tick.keys, tick.requests) u(key, request)
+       where u.request = any (wide) group by u.request) w
+     where w.keys <@ places;
   end if;
   if over_all then perform clear_away(); end if;
 
@@ -71,6 +104,24 @@ begin
     return query select * from look(tick.session, tick.keys, tick.requests);
   end if;
 end $$;
+
+-- The first in line of a key.
+create function first_of(held locks) returns setof waiters language sql set enable_seqscan = off as $$
+  select w.* from waiters w where w.key = held.key and w.ticket > coalesce(held.served, 0) order by w.ticket limit 1
+$$;
+
+-- Whether there is something to do at a head: a holder that is none any more, or somebody in line who fits, or is dead.
+create function may_move(head locks, judged timestamptz) returns boolean language sql set enable_seqscan = off as $$
+  with has as (select count(*) as holding, coalesce(sum(h.permits), 0) as used,
+                      bool_or(h.released or h.forced_until <= judged
+                              or not exists (select from sessions s where s.id = h.session and s.died is null)) as over
+                 from holders h where h.key = head.key)
+  select coalesce(has.over, false) or exists (
+           select from first_of(head) f
+            where has.holding = 0 or f.mode = head.mode and (head.mode = 'shared' or has.used + f.permits <= head.capacity)
+               or not exists (select from sessions s where s.id = f.session and s.died is null))
+    from has
+$$;
 
 -- What became of requests that wait: in one statement, so that a hand-over is seen whole or not at all.
 create function look(session uuid, keys text[], requests uuid[]) returns setof answer
@@ -80,6 +131,7 @@ create function look(session uuid, keys text[], requests uuid[]) returns setof a
 declare
   writes boolean := current_setting('synchronous_standby_names') <> '';
   ours   text[];
+  shares bigint[];
 begin
   -- Where a synchronous standby may be waited for, a commit whose wait was cancelled is visible before it is
   -- replicated; then "you hold" must come from a transaction that wrote. Elsewhere visible means flushed.
@@ -89,18 +141,26 @@ begin
                    where l.key = any (look.keys) and (l.request = any (look.requests) or l.token_to is not null) and l.session is not distinct from look.session
                    order by l.key for no key update skip locked);
     update locks l set granted_at = l.granted_at where l.key = any (ours);
+    shares := array(select h.token from holders h
+                     where h.request = any (look.requests) and h.session is not distinct from look.session
+                     order by h.token for no key update skip locked);
+    update holders h set granted_at = h.granted_at where h.request = any (look.requests) and h.token = any (shares);
     perform durable();
   end if;
   return query
     select u.request,
-           case when l.is_theirs is not true then case when t.ticket is null then 'again' else 'queued' end
-                when writes and u.key <> all (ours) then 'queued' else 'granted' end,
-           case when l.is_theirs and (not writes or u.key = any (ours)) then l.token end,
-           u.key, null::text, expires_in(l.session, l.forced_until)
+           case when l.is_theirs is not true and h.token is null then case when t.ticket is null then 'again' else 'queued' end
+                when writes and u.key <> all (ours) and (h.token = any (shares)) is not true then 'queued' else 'granted' end,
+           case when l.is_theirs and (not writes or u.key = any (ours)) then l.token
+                when not writes or h.token = any (shares) then h.token end,
+           u.key, null::text, expires_in(l.held), h.level
       from unnest(look.keys, look.requests) u(key, request)
       left join lateral (
-        select l.session, l.forced_until, l.token, l.request = u.request and l.session = look.session and not l.released as is_theirs
+        select l as held, l.token, l.request = u.request and l.session = look.session and not l.released as is_theirs
           from locks l where l.key = u.key limit 1) l on true
+      left join lateral (
+        select h.token, h.level from holders h
+         where h.request = u.request and h.key is not distinct from u.key and h.session is not distinct from look.session and not h.released limit 1) h on true
       left join lateral (
         select w.ticket from waiters w where w.request = u.request and w.key is not distinct from u.key limit 1) t on true;
   -- All of a run, also who was not asked for: one who learns of it late finds it over.
@@ -143,19 +203,21 @@ begin
     select x.id from sessions x
      where x.died is not null
        and (select true from locks l where l.session = x.id limit 1) is null
+       and (select true from holders h where h.session = x.id limit 1) is null
        and (select true from waiters w where w.session = x.id limit 1) is null
      limit 1000 for update skip locked));
 end $$;
 
 -- Ends a session: its tickets go, what it holds moves on, and calls of it that arrive later are refused. Durable,
 -- else it might come back after a crash. What is pinned keeps the row, dead, until the guard has ended.
-create function close_session(session uuid, seen witness default null) returns setof answer
+-- `lost`: its process says so because it could not keep it, and what runs there may not have stopped.
+create function close_session(session uuid, seen witness default null, lost boolean default false) returns setof answer
   language plpgsql security definer set search_path from current set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 declare
   place text;
   held  locks;
-  moved answer;
+  moved answer[];
 begin
   perform enter(close_session.seen), durable();
   update sessions s set died = coalesce(s.died, clock_timestamp()), generation = s.generation + 1
@@ -163,18 +225,25 @@ begin
   if not found then return; end if;
   foreach place in array lock_rows(array(
     select l.key from locks l where l.session = close_session.session
+    union select h.key from holders h where h.session = close_session.session
     union select w.key from waiters w where w.session = close_session.session))
   loop
     delete from waiters w where w.key = place and w.session = close_session.session;
     select * into held from locks l where l.key = place;
-    continue when not held.released and held.session <> close_session.session;
-    moved := take(place, close_session.session);
-    if moved.outcome = 'handed' then return next moved; end if;
+    if held.mode is not null then
+      perform reap_holders(place, null);
+      moved := serve(place, close_session.session);
+    else
+      continue when not held.released and held.session <> close_session.session;
+      moved := take(place, close_session.session, close_session.lost and not held.released);
+    end if;
+    return query select * from tell(moved) m where m.outcome = 'handed';
   end loop;
   delete from waiters w where w.ctid = any (array(
     select x.ctid from waiters x where x.session = close_session.session for update skip locked));
   delete from sessions s where s.id = close_session.session
     and not exists (select from locks l where l.session = s.id)
+    and not exists (select from holders h where h.session = s.id)
     and not exists (select from waiters w where w.session = s.id);
 end $$;
 
@@ -198,22 +267,28 @@ begin
           from members(l.key, l.session) m where m.request is not null) m
      where l.session = settle.session and not l.released and l.token_to is not null
     union all
+    select h.key, h.token, array[h.request], array[h.token], h.token, h.forced_until is not null
+      from holders h where h.session = settle.session and not h.released
+    union all
     select * from (
       select e.key, e.token, null::uuid[], null::bigint[], e.token, true from events e
        where e.session = settle.session and e.what = 'forced'
          and not exists (select from locks l where l.session = e.session and l.token = e.token and not l.released)
+         and not exists (select from holders h where h.session = e.session and h.token = e.token and not h.released)
        order by e.id desc limit 1000) f;
 end $$;
 
-update cluster set version = 6;
+update cluster set version = 7;
 
 -- Down Migration
 select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true);
 select refuse_while_in_use();
 drop function settle(uuid, witness);
-drop function close_session(uuid, witness);
+drop function close_session(uuid, witness, boolean);
 drop function clear_away();
 drop function mend_lines(text[], uuid[]);
 drop function look(uuid, text[], uuid[]);
+drop function may_move(locks, timestamptz);
+drop function first_of(locks);
 drop function tick(uuid, text[], uuid[], witness);
-update cluster set version = 5;
+update cluster set version = 6;

@@ -1,0 +1,309 @@
+-- Up Migration
+--
+-- Taking keys: a set-based insert for those that are free, a place in line for the rest.
+select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true);
+
+-- A request, with its place in the call.
+create type asked as (
+  place int, key text, request uuid, waits boolean, label text, metadata jsonb,
+  mode text, permits int, capacity int, delay interval, context uuid, wide boolean
+);
+
+-- Asks for keys[i] under the name requests[i], for all i in one commit. Where wait[i] is false (null: all wait) it is
+-- a try. Repeating a request is harmless. `seen`: see the type `witness`; `asks`: the type `terms`, as JSON (null: exclusive locks).
+-- A request for several keys is named once for each, in one call, with `wide` in its terms.
+-- Answers granted, queued, busy, mismatch, again or dead for each request (see the type `answer`), and handed for keys that
+-- were found dead and went to others.
+-- Errors: FP005 terms that mean nothing.
+create function acquire(session uuid, generation bigint, keys text[], requests uuid[], wait boolean[] default null,
+                        labels text[] default null, metadata jsonb[] default null, asks jsonb[] default null,
+                        seen witness default null)
+  returns setof answer
+  language plpgsql security definer set search_path from current
+  set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+#variable_conflict use_column
+declare
+  base    bigint;
+  drawn   bigint;
+  granted uuid[];
+  tokens  bigint[];
+  result  answer;
+begin
+  if cardinality(keys) is distinct from cardinality(requests) then
+    raise exception 'fencepost: % keys and % requests', cardinality(keys), cardinality(requests) using errcode = 'FP005';
+  elsif current_setting('transaction_isolation') <> 'read committed' then
+    perform enter(acquire.seen);
+  end if;
+  -- A number drawn before the row is ours may be stale, since the insert waits. It may stand only where nobody else drew
+  -- one since this moment, which lies before the base is read; else the rows, ours by then, are numbered again.
+  drawn := pg_sequence_last_value('fencing');
+  select h.base into base from here h, sessions s
+    where s.id = acquire.session and s.generation = acquire.generation and s.died is null
+      and (s.expires_at > clock_timestamp() or is_doubtful(acquire.seen, clock_timestamp()))
+      and h.base >= coalesce((acquire.seen).base, 0)
+    for key share of s;
+  if not found then
+    -- A new incarnation, which may have begun the session's time anew; or the session is over.
+    base := enter(acquire.seen);
+    drawn := 0;
+    perform from sessions s
+      where s.id = acquire.session and s.generation = acquire.generation and s.died is null
+      and (s.expires_at > clock_timestamp() or is_doubtful(acquire.seen, clock_timestamp()))
+      for key share;
+    if not found then
+      return query select r, 'dead', null::bigint, null::text, null::text, null::double precision, null::bigint from unnest(requests) r;
+      return;
+    end if;
+  end if;
+
+  if asks is not null then
+    return query select * from acquire_on_terms(acquire.session, keys, requests, acquire.wait, acquire.labels, acquire.metadata, asks,
+                                                judged_at(acquire.seen));
+    return;
+  elsif cardinality(keys) = 1 then
+    -- What the statement below does, without the machinery that a set needs: a fifth of a lone caller's time.
+    insert into locks as l (key, session, request, token, label, metadata)
+      values (keys[1], acquire.session, requests[1], base + nextval('fencing'), acquire.labels[1], acquire.metadata[1])
+      on conflict (key) do nothing
+      returning array[l.request], array[l.token] into granted, tokens;
+  else
+    with inserted as (
+      insert into locks as l (key, session, request, token, label, metadata)
+      select u.key, acquire.session, u.request, base + nextval('fencing'), u.label, u.metadata
+        from unnest(acquire.keys, acquire.requests, acquire.labels, acquire.metadata) with ordinality u(key, request, label, metadata, i)
+       order by u.key, u.i
+      on conflict (key) do nothing
+      returning l.request, l.token)
+    select array_agg(i.request), array_agg(i.token) into granted, tokens from inserted i;
+  end if;
+  if granted is not null then
+    if pg_sequence_last_value('fencing') - drawn is distinct from cardinality(keys)
+       or base <> (select c.base from cluster c) then
+      with numbered as (
+        update locks l set token = (select c.base from cluster c) + nextval('fencing') where l.key = any (acquire.keys) and l.request = any (granted)
+        returning l.request, l.token)
+      select array_agg(n.request), array_agg(n.token) into granted, tokens from numbered n;
+    end if;
+    perform durable();
+    if cardinality(granted) = 1 then
+      result.request := granted[1];
+      result.outcome := 'granted';
+      result.token := tokens[1];
+      return next result;
+    else
+      return query select g.request, 'granted', g.token, null::text, null::text, null::double precision, null::bigint
+                     from unnest(granted, tokens) g(request, token);
+    end if;
+    if cardinality(granted) = cardinality(keys) then return; end if;
+  end if;
+  return query select * from enqueue(acquire.session, array(
+    select row(u.i, u.key, u.request, coalesce(u.wait, true), u.label, u.metadata, null, null, null, null, null, null)::asked
+      from unnest(acquire.keys, acquire.requests, acquire.wait, acquire.labels, acquire.metadata)
+             with ordinality u(key, request, wait, label, metadata, i)
+      left join unnest(granted) g on g = u.request where g is null order by u.i), judged_at(acquire.seen));
+end $$;
+
+-- The same for requests on terms of their own. One insert again, for rows that are inserted in two steps would be waited for out of
+-- order: grants where exclusive locks are asked for, and heads without a holder for the rest, who then stand in line as everybody does.
+create function acquire_on_terms(session uuid, keys text[], requests uuid[], wait boolean[], labels text[], metadata jsonb[],
+                                 asks jsonb[], judged timestamptz)
+  returns setof answer language plpgsql as $$
+#variable_conflict use_column
+declare
+  wants   asked[];
+  granted uuid[];
+  told    answer[];
+begin
+  wants := array(
+    select row(u.i, u.key, u.request, coalesce(u.wait, true), u.label, u.metadata, t.mode, t.permits, t.capacity,
+               t.delay * interval '1 ms', t.context, t.wide)::asked
+      from unnest(keys, requests, acquire_on_terms.wait, labels, acquire_on_terms.metadata, asks)
+             with ordinality u(key, request, wait, label, metadata, ask, i)
+      cross join lateral jsonb_populate_record(null::terms, coalesce(u.ask, '{}')) t order by u.i);
+  if exists (select from unnest(wants) w
+              where coalesce(w.mode, 'shared') not in ('shared', 'permits')
+                 or (w.mode is not distinct from 'permits') <> coalesce(w.permits between 1 and w.capacity, false)
+                 or w.mode is not null and (w.wide or w.delay is not null)) then
+    raise exception 'fencepost: terms that mean nothing' using errcode = 'FP005', hint = 'See the type "terms".';
+  end if;
+  insert into locks (key, session, request, token, mode, capacity, delay, context, label, metadata)
+    select w.key, case when w.mode is null then acquire_on_terms.session end, case when w.mode is null then w.request end,
+           case when w.mode is null then -nextval('fencing') else 0 end,
+           w.mode, w.capacity, w.delay, w.context, w.label, w.metadata
+      from unnest(wants) w order by w.key, w.place
+    on conflict (key) do nothing;
+  -- Of several keys, some may not be ours: those that are stay closed for the request, which stands in line.
+  update locks l set session = null, request = null, token = 0, contended = true, delay = null, context = null
+    where l.key = any (keys) and l.session = acquire_on_terms.session and l.token < 0 and l.request = any (array(
+      select w.request from unnest(wants) w
+        left join lateral (select l.key from locks l where l.key = w.key and l.request = w.request and l.token < 0 limit 1) l on true
+       where w.wide group by w.request having bool_or(l.key is null)));
+  -- Numbered when they are ours: a number drawn before the insert, which waits, may be stale.
+  with numbered as (
+    update locks l set token = (select c.base from cluster c) + nextval('fencing')
+      where l.key = any (keys) and l.session = acquire_on_terms.session and l.token < 0 and l.request = any (requests)
+      returning l.request, l.token, l.key)
+  select coalesce(array_agg(n.request), '{}'), array_agg(row(n.request, 'granted', n.token, n.key, null, null, null)::answer)
+    into granted, told from numbered n;
+  perform durable();
+  return query select * from unnest(told);
+  wants := array(select w from unnest(wants) w where w.request <> all (granted) order by w.place);
+  if cardinality(wants) > 0 then
+    return query select * from enqueue(acquire_on_terms.session, wants, acquire_on_terms.judged);
+  end if;
+end $$;
+
+-- The second half of acquire: the keys that are taken. Locks their rows first, also where they are flagged already,
+-- so that a ticket is drawn under its key's row. No row any more: `again`, for no statement goes back to inserting.
+-- A try stands in line as well where it could be served at once, and is taken out of it again.
+create function enqueue(session uuid, wants asked[], judged timestamptz) returns setof answer language plpgsql as $$
+#variable_conflict use_column
+declare
+  locked   text[];
+  undone   uuid[] := '{}';
+  place    record;
+  held     locks;
+  ours     asked[];
+  standing asked[];
+  moves    boolean;
+  moved    answer[];
+  told     uuid[] := '{}';
+  expiring double precision;
+begin
+  locked := lock_rows(array(select w.key from unnest(wants) w));
+  -- Several keys: in the lines of all of them, or of none.
+  if exists (select from unnest(wants) w where w.wide) then
+    undone := array(select w.request from unnest(wants) w
+                     where w.wide and (w.key <> all (locked) or exists (select from locks l where l.key = w.key and l.mode = 'permits')));
+    return query
+      select w.request, case l.mode when 'permits' then 'mismatch' else 'again' end, null::bigint, w.key, null::text, null::double precision,
+             l.capacity::bigint
+        from unnest(wants) w left join locks l on l.key = w.key and l.mode = 'permits' where w.request = any (undone);
+  end if;
+  for place in
+    select w.key, w.key = any (locked) as there, array_agg(w.request) as requests, bool_or(w.mode is not distinct from 'permits') as wants_permits,
+           array_agg(w order by w.place) as wants
+      from unnest(enqueue.wants) w group by w.key order by w.key
+  loop
+    moved := '{}';
+    ours := place.wants;
+    if cardinality(undone) > 0 then ours := array(select w from unnest(ours) w where w.request <> all (undone) order by w.place); end if;
+    select * into held from locks l where l.key = place.key and place.there;
+    if not found then
+      return query select w.request, 'again', null::bigint, w.key, null::text, null::double precision, null::bigint from unnest(ours) w;
+      continue;
+    end if;
+    if held.mode = 'permits' or place.wants_permits then
+      return query
+        select w.request, 'mismatch', null::bigint, w.key, null::text, null::double precision, held.capacity::bigint from unnest(ours) w
+         where not fits_kind(w, held);
+      ours := array(select w from unnest(ours) w where fits_kind(w, held) order by w.place);
+    end if;
+    -- Repeated. "You hold" comes from a transaction that wrote: under synchronous replication a read may answer too early.
+    if held.request = any (place.requests) and held.session = enqueue.session and not held.released then
+      told := told || held.request;
+      update locks l set granted_at = l.granted_at where l.key = place.key;
+      perform durable();
+      return query select * from members(place.key, enqueue.session);
+    elsif held.mode is not null then
+      return query
+        with repeated as (
+          update holders h set granted_at = h.granted_at
+            where h.request = any (place.requests) and h.key is not distinct from place.key and h.session is not distinct from enqueue.session
+              and not h.released
+            returning h.*)
+        select r.request, 'granted', r.token, r.key, null::text, null::double precision, r.level from repeated r;
+      if found then
+        told := told || array(select h.request from holders h
+                               where h.request = any (place.requests) and h.key is not distinct from place.key
+                                 and h.session is not distinct from enqueue.session and not h.released);
+        perform durable();
+      end if;
+    end if;
+    -- An exclusive lock moves on where its holder has given it back, or lost it; a head's line at any time.
+    moves := held.mode is null and not (held.request = any (told)) is true
+             and (held.released or held.forced_until <= enqueue.judged or not is_alive(held.session, enqueue.judged));
+    standing := array(select w from unnest(ours) w
+                       where w.request <> all (told) and (w.waits or w.wide or held.mode is not null or moves and w.mode is not null) order by w.place);
+    if cardinality(standing) > 0 then
+      update locks l set contended = true, served = pg_sequence_last_value('waiters_ticket_seq') where l.key = place.key and not l.contended;
+      insert into waiters (key, session, request, label, metadata, mode, permits, capacity, delay, context, wide)
+        select place.key, enqueue.session, w.request, w.label, w.metadata, w.mode, w.permits, w.capacity, w.delay, w.context, w.wide
+          from unnest(standing) w order by w.place
+        on conflict (request, key) do nothing;
+      perform durable();
+    end if;
+    if moves then
+      moved := take(place.key, enqueue.session, not held.released);
+    elsif held.mode is not null then
+      moved := serve(place.key, enqueue.session);
+      if (select count(*) from unnest(moved) m where m.outcome = 'granted') < cardinality(standing)
+         and reap_holders(place.key, enqueue.judged) then
+        moved := moved || serve(place.key, enqueue.session);
+      end if;
+    end if;
+    return query select * from tell(moved);
+    told := told || array(select m.request from unnest(moved) m where m.outcome = 'granted' and m.request is not null);
+    select * into held from locks l where l.key = place.key;
+    if not found then
+      return query select w.request, 'again', null::bigint, w.key, null::text, null::double precision, null::bigint
+                     from unnest(ours) w where w.request <> all (told) and w.wide is not true;
+      continue;
+    end if;
+    delete from waiters w where w.key is not distinct from place.key and w.request = any (array(
+      select s.request from unnest(standing) s where not s.waits and s.wide is not true and s.request <> all (told)));
+    expiring := expires_in(held);
+    return query
+      select w.request, case when w.waits then 'queued' else 'busy' end, null::bigint, w.key, null::text, expiring, null::bigint
+        from unnest(ours) w where w.request <> all (told) and w.wide is not true;
+  end loop;
+  if exists (select from unnest(wants) w where w.wide and w.request <> all (undone) and w.request <> all (told)) then
+    return query select * from settle_wide(enqueue.session, array(
+      select w from unnest(wants) w where w.wide and w.request <> all (undone) and w.request <> all (told) order by w.place));
+  end if;
+end $$;
+
+-- Whether a request is of the kind that a key is in use as.
+create function fits_kind(want asked, held locks) returns boolean language sql as $$
+  select case when held.mode = 'permits' then want.mode is not distinct from 'permits' and want.capacity = held.capacity
+              else want.mode is distinct from 'permits' end
+$$;
+
+-- What becomes of requests for several keys that stand in all their lines by now: all are theirs, or they wait, or a try is over.
+create function settle_wide(session uuid, wants asked[]) returns setof answer language plpgsql as $$
+#variable_conflict use_column
+declare
+  want record;
+  mine answer[];
+  held locks;
+begin
+  for want in
+    select w.request, array_agg(w.key order by w.key) as keys, bool_and(w.waits) as waits from unnest(wants) w group by w.request order by min(w.place)
+  loop
+    mine := array(select t from take_all(settle_wide.session, want.keys, want.request) t);
+    if cardinality(mine) > 0 then
+      return query select * from unnest(mine);
+      continue;
+    end if;
+    if not want.waits then delete from waiters w where w.request = want.request; end if;
+    for held in select l.* from locks l where l.key = any (want.keys) order by l.key loop
+      return next row(want.request, case when want.waits then 'queued' else 'busy' end, null, held.key, null, expires_in(held), null)::answer;
+      if not want.waits and held.session is null and held.mode is null then
+        return query select * from tell(take(held.key, settle_wide.session));
+      end if;
+    end loop;
+  end loop;
+end $$;
+
+update cluster set version = 5;
+
+-- Down Migration
+select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true);
+select refuse_while_in_use();
+drop function settle_wide(uuid, asked[]);
+drop function fits_kind(asked, locks);
+drop function enqueue(uuid, asked[], timestamptz);
+drop function acquire_on_terms(uuid, text[], uuid[], boolean[], text[], jsonb[], jsonb[], timestamptz);
+drop function acquire(uuid, bigint, text[], uuid[], boolean[], text[], jsonb[], jsonb[], witness);
+drop type asked;
+update cluster set version = 4;
