@@ -55,6 +55,9 @@ begin
       raise_generation(session, (a->>'generation')::bigint, seen)))
     when 'turn' then jsonb_build_array(jsonb_build_array(
       turn(session, keys, array(select e::bigint from jsonb_array_elements_text(a->'tokens') e), seen)::text))
+    when 'waits_for' then (
+      select jsonb_agg(jsonb_build_array(r.waiter, r.ticket::text, r.key, r.owner, r.blocker, r.alternative))
+        from waits_for(session, (a->>'request')::uuid) r)
     when 'clock_stepped' then jsonb_build_array(jsonb_build_array(clock_stepped(seen)))
     when 'settle' then (
       select jsonb_agg(jsonb_build_array(r.key, r.token::text, r.requests::text, r.tokens::text, r.last::text, r.forced)) from settle(session, seen) r)
@@ -164,7 +167,7 @@ end $$;
 create function grant_application(role name) returns void language plpgsql set search_path from current as $$
 begin
   perform grant_routines(role, array['open_session', 'heartbeat', 'raise_generation', 'clock_stepped', 'acquire',
-    'release', 'release_and_acquire', 'turn', 'downgrade', 'resize', 'cancel', 'tick', 'settle', 'close_session', 'dispatch', 'invoke', 'release_and_notify', 'pin', 'pin_again', 'assert_held', 'fence',
+    'release', 'release_and_acquire', 'turn', 'downgrade', 'resize', 'waits_for', 'cancel', 'tick', 'settle', 'close_session', 'dispatch', 'invoke', 'release_and_notify', 'pin', 'pin_again', 'assert_held', 'fence',
     'transaction_status', 'schema_version', 'present', 'presented_setting', 'fence_table', 'unfence_table', 'fenced',
     'advisory_lock_within', 'query', 'incarnation']);
 end $$;

@@ -81,6 +81,19 @@ export interface Asked {
   readonly terms: string | undefined
 }
 
+/** One waits for another: a row of the SQL function `waits_for`, which tells what the nodes are. */
+export interface Wait {
+  /** 0 is the request that asks. */
+  readonly waiter: number
+  /** The waiter's place in line, if it is in line. */
+  readonly ticket: bigint | undefined
+  readonly key: string | undefined
+  readonly owner: string | null
+  readonly blocker: number
+  /** For any one of these, not for all. */
+  readonly isAlternative: boolean
+}
+
 /** Requests for the key that is given back in the same call, all of which wait. */
 export interface AskedAnew {
   readonly generation: number
@@ -344,6 +357,22 @@ export class Calls {
       ['capacity', capacity],
       seenBy(seen),
     ])
+  }
+
+  /** All that a request in line waits for. */
+  async waitsFor(wire: Wire, timeout: number, session: string, request: string): Promise<Wait[]> {
+    const rows = await this.#calling.call(wire, timeout, 'waits_for', [
+      ['session', session],
+      ['request', request],
+    ])
+    return rows.map(([waiter, ticket, key, owner, blocker, alternative]) => ({
+      waiter: Number(waiter),
+      ticket: ticket == null ? undefined : BigInt(ticket),
+      key: key ?? undefined,
+      owner: owner ?? null,
+      blocker: Number(blocker),
+      isAlternative: truth(alternative),
+    }))
   }
 
   /** After the commit of what it tells of, never inside: a NOTIFY holds a lock of the whole cluster until its flush. */

@@ -2,12 +2,13 @@ import { Backoff } from '../database/backoff.ts'
 import type { Answer, Calls } from '../database/calls.ts'
 import { BrokenConnection, endsConnection, explain, isTransient } from '../database/failure.ts'
 import type { Wire } from '../database/lane.ts'
-import { BadOptionError, FencepostError, type LossReason, LostError } from '../errors.ts'
+import { BadOptionError, DeadlockError, FencepostError, type LossReason, LostError } from '../errors.ts'
 import type { TransactionHost } from '../guard/transaction.ts'
 import { type Metrics, ticks } from '../metrics.ts'
 import type { Knowledge } from '../session/knowledge.ts'
 import type { Session } from '../session/session.ts'
 import { Counter } from './counter.ts'
+import { deadlockOf } from './deadlock.ts'
 import type { Line } from './line.ts'
 import { type Granted, Lock, type LockHost } from './lock.ts'
 import { Recent } from './recent.ts'
@@ -120,6 +121,22 @@ export class Desk implements LockHost {
 
   #counterOf(key: string): Counter {
     return this.#contended.has(key) ? this.#busy : this.#common
+  }
+
+  /** Gives a request up that closes a circle. It is looked for again with every answer that says that it waits. */
+  async checkDeadlock(request: Request, session: Session): Promise<void> {
+    const { calls, callTimeout, returnWire } = this.options
+    if (request.isChecked) return
+    request.isChecked = true
+    try {
+      const waits = await calls.waitsFor(returnWire, callTimeout, session.id, request.id)
+      const cycle = request.stage === 'queued' ? deadlockOf(waits) : undefined
+      if (cycle) request.giveUp(new DeadlockError(request.key, cycle))
+    } catch {
+      // The next answer is within the poll interval.
+    } finally {
+      request.isChecked = false
+    }
   }
 
   /** How many permits a semaphore has from now on. */

@@ -98,6 +98,8 @@ export class Intake {
         // Its session's end took the ticket along, and told nobody who was not known to be in line.
         if (session.trust() === 'over') return this.askElsewhere(request, session)
         if (request.stage !== 'queued') this.#desk.options.queued(request, session, answer.expiresIn)
+        // Who holds nothing waits for nothing that could wait for it.
+        if (request.context !== undefined) void this.#desk.checkDeadlock(request, session)
         return
       case 'busy':
         this.#desk.contend(request.key)

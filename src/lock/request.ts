@@ -46,6 +46,8 @@ export class Request implements Asked {
   readonly terms: string | undefined
   /** The section that it was asked for in: the request by which that holds its lock. */
   readonly context: string | undefined
+  /** Whether it is being looked into whether it waits for itself. */
+  isChecked = false
   /** What is granted so far of several keys: it counts once there are all of them. */
   readonly parts: Map<string, string> = new Map()
   readonly promise: Promise<Lock | null>

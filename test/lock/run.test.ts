@@ -8,6 +8,11 @@ const request = () =>
   new Request(
     {
       key: 'k',
+      keys: undefined,
+      mode: 'exclusive',
+      permits: undefined,
+      capacity: undefined,
+      lockDelay: undefined,
       label: undefined,
       metadata: undefined,
       ttl: 30_000,

@@ -4,6 +4,7 @@ import { until } from './until.ts'
 
 export interface Leftovers {
   readonly tickets: number
+  /** Keys in use, and those who hold one with others; a semaphore's head stays. */
   readonly grants: number
   /** Sessions that live; the dead are the reaper's. */
   readonly sessions: number
@@ -19,7 +20,8 @@ export async function leftovers(pool: Pool, schema: string): Promise<Leftovers> 
   const name = escapeIdentifier(schema)
   const { rows } = await pool.query(`
     select (select count(*)::int from ${name}.waiters) as tickets,
-           (select count(*)::int from ${name}.locks) as grants,
+           (select count(*)::int from ${name}.locks where mode is distinct from 'permits')
+             + (select count(*)::int from ${name}.holders) as grants,
            (select count(*)::int from ${name}.sessions where died is null) as sessions,
            (select count(*)::int from pg_locks
              where locktype = 'advisory'

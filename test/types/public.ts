@@ -67,7 +67,9 @@ new Fencepost({ pool, healthy: async () => true })
 new Fencepost({ pool, timeToLive: '15s' })
 
 // Acquiring.
-expectTypeOf(fp.acquire).parameters.toEqualTypeOf<[key: string, options?: AcquireOptions | undefined]>()
+expectTypeOf(fp.acquire).parameters.toEqualTypeOf<
+  [key: string | readonly string[], options?: AcquireOptions | undefined]
+>()
 expectTypeOf(fp.acquire('k')).toEqualTypeOf<Promise<Lock>>()
 expectTypeOf(fp.tryAcquire('k')).toEqualTypeOf<Promise<Lock | null>>()
 expectTypeOf(fp.close).parameters.toEqualTypeOf<[options?: CloseOptions | undefined]>()
