@@ -59,6 +59,7 @@ const published = [
     'clock_stepped',
     'close_session',
     'dispatch',
+    'downgrade',
   ],
   ...[
     'fence',
@@ -79,11 +80,12 @@ const published = [
     'release',
     'release_and_acquire',
     'release_and_notify',
+    'resize',
     'schema_version',
     'settle',
     'tick',
   ],
-  ...['transaction_status', 'turn', 'unfence_table'],
+  ...['transaction_status', 'turn', 'unfence_table', 'waits_for'],
 ]
 
 test('a role without a grant may do nothing at all', async () => {

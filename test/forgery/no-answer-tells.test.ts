@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { Fencepost } from '../../src/index.ts'
+import { Fencepost, type Lock } from '../../src/index.ts'
 import { createDatabase, type TestDatabase } from '../support/database.ts'
 import { until } from '../support/until.ts'
 import { createRole, dropRole, type Role } from './support/roles.ts'
@@ -86,9 +86,16 @@ describe.each(['application', 'operator'] as const)('the %s role', kind => {
       two.acquire('notified'),
     ]
     waits.push(one.acquire('closing'), two.acquire('one'))
+    // Together, and those whom that keeps waiting: inside a section, so that somebody may be waiting for us.
+    await one.acquire('read', { mode: 'shared' })
+    await one.semaphore('permits', { permits: 2 }).acquire()
+    waits.push(two.acquire('read'), two.acquire(['read', 'two']) as Promise<Lock>)
+    waits.push(
+      two.withLock('section', () => two.semaphore('permits', { permits: 2 }).acquire({ permits: 2 })),
+    )
     for (const wait of waits) wait.catch(() => {})
     const waiting = `select from $schema.waiters`
-    await until(async () => (await db.query(inSchema(db, waiting))).length === waits.length)
+    await until(async () => (await db.query(inSchema(db, waiting))).length === waits.length + 1)
     await one.acquire('forced')
     await db.query(inSchema(db, `select * from $schema.force_release('forced', 'why')`))
     secrets = (
@@ -98,7 +105,9 @@ describe.each(['application', 'operator'] as const)('the %s role', kind => {
           `select id from (
              select id from $schema.sessions union select session from $schema.locks
              union select request from $schema.locks where session <> all ($1)
-             union select request from $schema.waiters union select session from $schema.events) x
+             union select request from $schema.waiters union select session from $schema.events
+             union select session from $schema.holders union select request from $schema.holders
+             union select context from $schema.waiters) x
             where id <> all ($1)`,
         ),
         [[mine, closing]],
@@ -123,7 +132,10 @@ describe.each(['application', 'operator'] as const)('the %s role', kind => {
 
   /** How each function is asked. One that is granted and not here fails the test. */
   async function questions(): Promise<Record<string, Ask[]>> {
-    const keys = ['one', 'two', 'forced', 'mine', 'mine too', 'free']
+    const keys = ['one', 'two', 'forced', 'mine', 'mine too', 'free', 'read', 'permits']
+    const waiting = (
+      await db.query<{ id: string }>(inSchema(db, 'select request as id from $schema.waiters'))
+    ).map(({ id }) => id)
     const requests = keys.map(() => randomUUID())
     const tokens = await Promise.all(keys.map(async key => (await token(key)) ?? '7'))
     const held = {
@@ -148,6 +160,10 @@ describe.each(['application', 'operator'] as const)('the %s role', kind => {
       ['settle', json({ session: null })],
       ['tick', json({})],
       ['turn', json({})],
+      ['acquire', json({ asks: keys.map(() => ({ mode: 'shared' })) })],
+      ['downgrade', json({ key: 'one', token: held.one })],
+      ['resize', json({ key: 'permits', capacity: 3 })],
+      ['waits_for', json({ request: requests[0] })],
       ['close_session', json({ session: randomUUID() })],
     ]
     const forced: [string, string][] = [
@@ -187,6 +203,21 @@ describe.each(['application', 'operator'] as const)('the %s role', kind => {
       ],
       fenced: [['select $schema.fenced()']],
       turn: [['select $schema.turn($1, $2, $3)', mine, keys, tokens]],
+      downgrade: [
+        ['select * from $schema.downgrade($1, $2, $3)', mine, 'one', held.one],
+        ['select * from $schema.downgrade(null, $1, $2)', 'one', held.one],
+        ['select * from $schema.downgrade($1, $2, $3)', mine, 'read', '7'],
+      ],
+      resize: [
+        ['select * from $schema.resize($1, $2, 4)', mine, 'permits'],
+        ['select * from $schema.resize(null, $1, 5)', 'permits'],
+        ['select * from $schema.resize(null, $1, 1)', 'one'],
+      ],
+      waits_for: [
+        ['select * from $schema.waits_for($1, $2)', mine, requests[0]],
+        ['select * from $schema.waits_for(null, null)'],
+        ...waiting.map(id => ['select * from $schema.waits_for($1, $2)', mine, id] as const),
+      ],
       release_and_acquire: [
         ['select * from $schema.release_and_acquire($1, 1, $2, 7, $3)', mine, 'one', requests],
         ['select * from $schema.release_and_acquire($1, 9, $2, 7, $3)', mine, 'one', requests],

@@ -55,7 +55,7 @@ test('who is next hears of it when it has the key', async () => {
   await says(next, 'next one')
   const heard = await listener('next one')
   const answers = await give([key], [token])
-  expect(answers.map(answer => [answer[1], answer[3], answer[4], answer[6]])).toEqual([
+  expect(answers.map(answer => [answer[1], answer[3], answer[4], answer[7]])).toEqual([
     ['handed', key, null, 'next one'],
   ])
   await until(() => heard.length > 0)
