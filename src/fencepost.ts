@@ -312,7 +312,7 @@ export class Fencepost implements AsyncDisposable {
   ): Promise<T> {
     if (typeof section !== 'function')
       throw new BadOptionError('withLock: want a function to run under the lock')
-    const entered = entry(String(key))
+    const entered = entry()
     const { promise, id } = this.#asked(key, options, false, capacity)
     const lock = (await promise) as Lock
     const running = runSection(lock, held =>

@@ -16,8 +16,12 @@ interface Task {
   readonly outer: Task | undefined
 }
 
-/** To be made in the call itself, so that its stack names the caller. */
-export const entry = (key: string): Error => new Error(`${JSON.stringify(key)} was taken here`)
+/** Made in the call itself, so that its stack begins with the caller. */
+export function entry(): Error {
+  const error = new Error('it was taken here')
+  Error.captureStackTrace(error, entry)
+  return error
+}
 
 export class Tasks {
   readonly #around = new AsyncLocalStorage<Task>()

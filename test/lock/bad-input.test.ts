@@ -68,7 +68,9 @@ function badKeys(): void {
     'a symbol': Symbol('key'),
     'an object': {},
     'an object without a prototype': Object.create(null),
-    'an array': ['a'],
+    'no key of several': [],
+    'several, of which one is none': ['a', 5],
+    'several, of which one is empty': ['a', ''],
     'a String object': Object('a'),
   }
   test.each(Object.entries(keys))('%s: refused', async (_, key) => {
