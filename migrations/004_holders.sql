@@ -74,7 +74,7 @@ begin
     -- A hundred at a time: of the same kind, one behind the other, while they fit.
     tickets := array(
       select f.ticket from (
-        select w.ticket, bool_and(w.mode = here.mode) over line as alike, sum(w.permits) over line as wanted
+        select w.ticket, bool_and(w.mode is not distinct from here.mode) over line as alike, sum(w.permits) over line as wanted
           from (select x.ticket, x.mode, x.permits from waiters x
                  where x.key = serve.key and x.ticket >= first.ticket order by x.ticket limit 100) w
         window line as (order by w.ticket)) f

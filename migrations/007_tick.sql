@@ -79,7 +79,10 @@ begin
                      select s.id from sessions s where s.died is not null limit 1000)) limit 1000) d
     union all
     select * from (select h.key from holders h where over_all and h.session = any (array(
-                     select s.id from sessions s where s.died is not null limit 1000)) limit 1000) d) c;
+                     select s.id from sessions s where s.died is not null limit 1000)) limit 1000) d
+    union all
+    select * from (select l.key from waiters w cross join lateral (select l.key from locks l where l.key = w.key and l.session is null limit 1) l
+                    where over_all and w.session = any (array(select s.id from sessions s where s.died is not null limit 1000)) limit 1000) d) c;
   if places is not null then
     places := lock_rows(places);
     foreach place in array places loop
@@ -192,12 +195,14 @@ begin
   if found then perform durable(); end if;
 end $$;
 
--- Tickets of the dead, then the dead that nothing names any more.
+-- Tickets of the dead, then the dead that nothing names any more. Not tickets for what nobody holds by itself: a line that is closed
+-- for one of them, or a head, is looked after with them.
 create function clear_away() returns void language plpgsql as $$
 #variable_conflict use_column
 begin
   delete from waiters w where w.ctid = any (array(
     select x.ctid from waiters x where x.session = any (array(select s.id from sessions s where s.died is not null limit 1000))
+       and (select true from locks l where l.key = x.key and l.session is null limit 1) is null
      limit 1000 for update skip locked));
   delete from sessions s where s.id = any (array(
     select x.id from sessions x
