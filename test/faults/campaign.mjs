@@ -9,7 +9,10 @@ import { leftovers, tables } from './server/record.mjs'
 const { startProxy } = await load('../support/proxy.ts')
 const { Child } = await load('../support/child.ts')
 const script = new URL('worker/main.mjs', import.meta.url)
-const keys = ['guarded:1', 'guarded:2', 'guarded:3', 'guarded:4', 'fenced:1', 'fenced:2', 'fenced:3']
+const counted = { guarded: 4, fenced: 3, rw: 3, several: 7 }
+const keys = Object.entries(counted).flatMap(([name, count]) =>
+  Array.from({ length: count }, (_, i) => `${name}:${i + 1}`),
+)
 
 /** One run: servers, workers, faults, and the record of it in a folder. */
 export class Campaign {

@@ -2,6 +2,9 @@ import { alone } from './alone.mjs'
 import { byHand } from './by-hand.mjs'
 import { fenced } from './fenced.mjs'
 import { guarded } from './guarded.mjs'
+import { permits } from './permits.mjs'
+import { readersWriters } from './readers-writers.mjs'
+import { several } from './several.mjs'
 import { sleeper } from './sleeper.mjs'
 import { tries } from './tries.mjs'
 import { turns } from './turns.mjs'
@@ -11,4 +14,15 @@ import { turns } from './turns.mjs'
  *
  * @type {{ name: string, copies: number, plants: string[], start(context: any): Promise<void> }[]}
  */
-export const actors = [guarded, fenced, tries, turns, alone, byHand, sleeper]
+export const actors = [
+  guarded,
+  fenced,
+  tries,
+  turns,
+  alone,
+  byHand,
+  sleeper,
+  readersWriters,
+  permits,
+  several,
+]

@@ -14,21 +14,52 @@ setInterval(() => {
  * history reads it from the handle, which is then not passed on inside the process.
  */
 export async function take(ctx, key, options = {}, way = 'acquire', read = tokenOf) {
+  const about = { way, ...(options.mode && { mode: options.mode }) }
+  return await ask(ctx, [key], about, label => ctx.fp[way](key, { ...options, label }), {
+    read: lock => [{ key, token: read(lock) }],
+  })
+}
+
+/**
+ * Asks by a function that is given the label, and records it, a line for each key.
+ *
+ * @param {any} ctx
+ * @param {string[]} keys
+ * @param {{ mode?: string, permits?: number, way: string }} about
+ * @param {(label: string) => Promise<any>} asked
+ * @param {{ read?: (lock: any) => { key: string, token: string | undefined }[], refused?: (error: any) => void }} [hooks]
+ */
+export async function ask(ctx, keys, about, asked, { read = lock => lock.grants, refused } = {}) {
   const id = ctx.id()
-  ctx.log('acquire', 'invoke', id, { key, way })
+  const say = (phase, fields) => {
+    for (const key of keys) ctx.log('acquire', phase, id, { key, ...about, ...fields })
+  }
+  say('invoke', {})
   try {
-    const lock = await ctx.fp[way](key, { ...options, label: id })
+    const lock = await asked(id)
     if (lock === null) {
-      ctx.log('acquire', 'fail', id, { key, code: 'busy' })
+      say('fail', { code: 'busy' })
       return undefined
     }
     // Taken from the handle as it was answered: a gate may say no already.
-    const held = { id, key, lock, token: read(lock) }
-    ctx.log('acquire', 'ok', id, { key, token: held.token })
+    const grants = read(lock)
+    const level = about.mode === 'shared' || about.mode === 'permits' ? levelOf(lock) : undefined
+    const held = { id, key: keys[0], grants, lock, token: grants[0]?.token, level }
+    for (const { key, token } of grants) ctx.log('acquire', 'ok', id, { key, token, level, ...about })
     holding.set(held, { ctx, since: now() })
     return held
   } catch (error) {
-    ctx.log('acquire', 'fail', id, { key, code: error?.code ?? String(error) })
+    say('fail', { code: error?.code ?? String(error) })
+    refused?.(error)
+    return undefined
+  }
+}
+
+/** What a fence compares. Undefined: the handle is lost by now, and does not say. */
+export function levelOf(lock) {
+  try {
+    return String(lock.level)
+  } catch {
     return undefined
   }
 }
@@ -49,13 +80,8 @@ function inspectText(lock) {
 export function probe(ctx, held) {
   const t = now()
   const { state } = held.lock
-  ctx.log('state', 'ok', held.id, {
-    key: held.key,
-    token: held.token,
-    state,
-    asked: t,
-    reason: held.lock.lossReason,
-  })
+  for (const grant of held.grants)
+    ctx.log('state', 'ok', held.id, { ...grant, state, asked: t, reason: held.lock.lossReason })
   return state === 'held' || state === 'degraded'
 }
 
@@ -70,7 +96,7 @@ export async function work(ctx, held, ms) {
 
 export async function giveBack(ctx, held) {
   holding.delete(held)
-  ctx.log('release', 'invoke', held.id, { key: held.key, token: held.token })
+  for (const grant of held.grants) ctx.log('release', 'invoke', held.id, grant)
   const outcome = await held.lock.release()
-  ctx.log('release', 'ok', held.id, { key: held.key, token: held.token, outcome })
+  for (const grant of held.grants) ctx.log('release', 'ok', held.id, { ...grant, outcome })
 }

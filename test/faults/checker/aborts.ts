@@ -12,10 +12,11 @@ const confirmed = 900
 export const abortsClean: Rule = run => {
   const found: Violation[] = []
   const tickets = new Map<string, { session: string | null; gone: number }>()
-  for (const { event, label, session, at } of run.journal) {
-    if (label === null) continue
-    if (event === 'ticket') tickets.set(label, { session, gone: Number.POSITIVE_INFINITY })
-    const ticket = tickets.get(label)
+  for (const { event, key, label, session, at } of run.journal) {
+    if (label === null || key === null) continue
+    const name = `${key} ${label}`
+    if (event === 'ticket') tickets.set(name, { session, gone: Number.POSITIVE_INFINITY })
+    const ticket = tickets.get(name)
     if (ticket && event === 'unticket') ticket.gone = at
   }
   const end = run.journal.at(-1)?.at ?? 0
@@ -26,7 +27,7 @@ export const abortsClean: Rule = run => {
     if (op === 'acquire' && phase === 'invoke') asked.set(id, t)
     if (op === 'acquire' && t - (asked.get(id) ?? 0) > confirmed) continue
     if (op !== 'acquire' || phase !== 'fail' || (code !== 'timed_out' && code !== 'aborted')) continue
-    const ticket = tickets.get(id)
+    const ticket = tickets.get(`${key} ${id}`)
     // The end of a record that is still growing says nothing.
     if (!ticket || ticket.gone <= t + 2 * grain || t > end - 1_000 || disturbed(event)) continue
     const left = Number.isFinite(ticket.gone) ? `${(ticket.gone - t).toFixed(0)} ms longer` : 'for ever'

@@ -11,8 +11,9 @@ export const nobodyForgotten: Rule = ({ events, final }) => {
   for (const event of events) {
     if (event.op === 'process' && event.phase === 'fail') killed.add(event.process)
     if (event.op !== 'acquire') continue
-    if (event.phase === 'invoke') waiting.set(event.id, event)
-    else waiting.delete(event.id)
+    const name = `${event.key} ${event.id}`
+    if (event.phase === 'invoke') waiting.set(name, event)
+    else waiting.delete(name)
   }
   return [...waiting.values()]
     .filter(({ process }) => !killed.has(process))
@@ -40,7 +41,7 @@ export const nothingLeft: Rule = ({ events, final }) => [
 
 /** What an acquire may be refused with: the codes of the documented errors, `busy` for a try, SQLSTATEs from by hand. */
 const explained =
-  /^(busy|timed_out|aborted|queue_full|lost|closed|unhealthy|unreachable|out_of_connections|read_only|database|again|dead|granted)$/
+  /^(busy|limit_mismatch|timed_out|aborted|queue_full|lost|closed|unhealthy|unreachable|out_of_connections|read_only|database|again|dead|granted)$/
 
 /** P9: whoever is refused is told why. */
 export const refusedInWords: Rule = ({ events }) => {

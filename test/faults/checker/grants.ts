@@ -1,23 +1,24 @@
 import { byKey, type Entry, grain, type Rule, type Run, type Violation } from './history.ts'
+import { type KeyState, replay } from './replay.ts'
 
 /** P6: a grant ends because its holder gave it up, or because its session is stored dead; for no other reason. */
 export const endedRightly: Rule = run => {
   const found: Violation[] = []
   const released = releases(run)
   const told = new Map<string, number>()
-  for (const { op, phase, id, token, t } of run.events) {
-    if (op === 'acquire' && phase === 'ok') told.set(`${id} ${token}`, t)
+  for (const { op, phase, id, key, token, t } of run.events) {
+    if (op === 'acquire' && phase === 'ok') told.set(`${key} ${id} ${token}`, t)
   }
   const dead = new Map<string, number>()
   for (const { event, session, seq } of run.journal) if (event === 'died' && session) dead.set(session, seq)
   for (const [key, entries] of byKey(run.journal)) {
-    // Of a run, all of it.
-    let holders: Entry[] = []
-    for (const entry of entries) {
-      const ends = entry.event === 'freed' || entry.event === 'idle' || entry.event === 'granted'
-      for (const holder of ends ? holders : []) {
+    for (const { entry, state } of replay(entries)) {
+      for (const holder of endedBy(entry, state)) {
         if (!holder.token || !holder.session || holder.label === null) continue
-        if ((told.get(`${holder.label} ${holder.token}`) ?? Number.POSITIVE_INFINITY) > entry.at + grain)
+        if (
+          (told.get(`${key} ${holder.label} ${holder.token}`) ?? Number.POSITIVE_INFINITY) >
+          entry.at + grain
+        )
           continue
         const asked = released.get(`${key} ${holder.token}`)
         const died = dead.get(holder.session)
@@ -28,12 +29,17 @@ export const endedRightly: Rule = run => {
           found.push({ rule: 'only-mine', key, at: entry.at, story })
         }
       }
-      if (entry.event === 'granted' || entry.event === 'renumbered') holders = [entry]
-      else if (entry.event === 'run') holders.push(entry)
-      else if (ends || entry.event === 'mended') holders = []
     }
   }
   return found
+}
+
+/** Of a run, all of it; but not what has become a shared lock under its token. */
+function endedBy({ event, token }: Entry, { grant, holders }: KeyState): readonly Entry[] {
+  if (event === 'freed' || event === 'idle' || event === 'granted')
+    return grant.filter(one => holders.get(String(one.token))?.session !== one.session)
+  const left = event === 'left' && holders.get(String(token))
+  return left ? [left] : []
 }
 
 function releases(run: Run): Map<string, number> {

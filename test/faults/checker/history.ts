@@ -1,6 +1,6 @@
 /** What a run has left for the checker: the clients' events, the database's journal, and the state at the end. */
 
-/** One line of a history. Times are milliseconds by CLOCK_MONOTONIC, one clock for all processes. */
+/** One line of a history; of an acquire of several keys, one for each key, under one id. Times are milliseconds by CLOCK_MONOTONIC, one clock for all processes. */
 export interface Event {
   readonly t: number
   readonly process: string
@@ -10,10 +10,19 @@ export interface Event {
   readonly key?: string
   /** Decimal. */
   readonly token?: string
+  /** Decimal: what a fence compares, where the handle said it. */
+  readonly level?: string | undefined
+  /** Of an acquire: absent, exclusive. */
+  readonly mode?: string
+  readonly permits?: number
   /** What a handle answered, and when it was asked. */
   readonly state?: string
   readonly asked?: number
   readonly kind?: string
+  /** Of a write fenced by a level: the token of the grant. */
+  readonly holder?: string
+  /** What was read first and last under a pin. */
+  readonly seen?: readonly string[]
   readonly code?: string
   readonly way?: string
   readonly fault?: string

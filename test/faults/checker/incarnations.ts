@@ -22,7 +22,7 @@ export const incarnationSeen: Rule = run => {
     if (phase === 'invoke') began.set(id, t)
     if (phase !== 'ok') continue
     const from = began.get(id) ?? t
-    const grant = run.journal.find(({ event, at }) => event === 'granted' && at > t)
+    const grant = run.journal.find(({ event, at }) => (event === 'granted' || event === 'joined') && at > t)
     if (!grant) continue
     const seen = run.journal.some(
       ({ event, at, seq }) => event === 'incarnation' && at >= from - grain && seq < grant.seq,

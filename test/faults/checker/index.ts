@@ -1,26 +1,35 @@
 import { abortsClean } from './aborts.ts'
-import { beliefs, grantsRecorded, toldFirst } from './beliefs.ts'
+import { beliefs } from './beliefs.ts'
 import { nobodyForgotten, nothingLeft, nothingUnhandled, refusedInWords } from './end.ts'
 import { deadStaysDead, endedRightly } from './grants.ts'
 import type { Rule, Run, Violation } from './history.ts'
 import { baseRises, graceKept, incarnationSeen } from './incarnations.ts'
-import { inLine } from './line.ts'
+import { inLine, served } from './line.ts'
 import { linearizable } from './linear.ts'
+import { levelsRise, modesExclude } from './modes.ts'
+import { allOrNothing } from './several.ts'
 import { tokensRise, tokensRiseForClients } from './tokens.ts'
-import { fenceExact, guardExact, writesKept } from './writes.ts'
+import { grantsRecorded, toldFirst } from './told.ts'
+import { fenceExact, fenceLetsIn, guardExact, readsGuarded, writesKept } from './writes.ts'
 
 const rules: readonly Rule[] = [
   beliefs,
+  modesExclude,
   grantsRecorded,
   toldFirst,
   tokensRise,
   tokensRiseForClients,
+  levelsRise,
   inLine,
+  served,
+  allOrNothing,
   linearizable,
   endedRightly,
   deadStaysDead,
   guardExact,
+  readsGuarded,
   fenceExact,
+  fenceLetsIn,
   writesKept,
   abortsClean,
   baseRises,

@@ -68,12 +68,15 @@ function inOrder(operations: readonly Operation[]): Grant[] {
   return [...grants.values()].sort((a, b) => (a.token < b.token ? -1 : 1))
 }
 
-/** What the clients' account says of each key. When a grant ended, or whether, it does not say. */
+/** What the clients' account says of each key that is only held exclusively. When a grant ended, or whether, it does not say. */
 function operationsOf(events: readonly Event[]): Map<string, Operation[]> {
   const keys = new Map<string, Operation[]>()
   const asked = new Map<string, number>()
+  const together = new Set(
+    events.filter(({ op, mode }) => op === 'acquire' && mode !== undefined).map(({ key }) => key),
+  )
   for (const { op, phase, id, key, token, t, state, asked: at } of events) {
-    if (key === undefined) continue
+    if (key === undefined || together.has(key)) continue
     if (op === 'acquire' && phase === 'invoke') asked.set(id, t)
     if (token === undefined) continue
     const list = keys.get(key) ?? []

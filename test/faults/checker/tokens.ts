@@ -1,4 +1,5 @@
 import { byKey, type Rule, type Violation } from './history.ts'
+import { isDowngrade, replay } from './replay.ts'
 
 /** P2 by the database's record: of each key, every grant carries a higher token than all before it. */
 export const tokensRise: Rule = run => {
@@ -9,9 +10,11 @@ export const tokensRise: Rule = run => {
     const renumbered = new Set(
       entries.filter(({ event }) => event === 'renumbered').map(({ detail }) => String(detail.from)),
     )
-    for (const { event, token, seq, at } of entries) {
-      if (token === null || (event !== 'granted' && event !== 'renumbered')) continue
-      if (event === 'granted' && renumbered.has(token)) continue
+    for (const { entry, state } of replay(entries)) {
+      const { event, token, seq, at } = entry
+      if (token === null || (event !== 'granted' && event !== 'renumbered' && event !== 'joined')) continue
+      if (event === 'granted' && (renumbered.has(token) || token.startsWith('-'))) continue
+      if (event === 'joined' && isDowngrade(entry, state)) continue
       if (BigInt(token) <= highest) {
         found.push({
           rule: 'tokens',

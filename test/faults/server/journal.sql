@@ -27,15 +27,28 @@ create function audit.note(event text, key text, session uuid, request uuid, tok
     values (event, key, session, request, token, label, coalesce(detail, '{}'))
 $$;
 
+-- A row that is nobody's: a head, or closed for somebody who wants several, or to be handed over, or resting.
+create function audit.unheld(l fencepost.locks) returns void language sql as $$
+  select audit.note('unheld', l.key, null, null, null, null, jsonb_build_object('mode', l.mode, 'capacity', l.capacity,
+    'level', l.token::text, 'marked', l.released, 'rests', l.rests_until > clock_timestamp()))
+$$;
+
 create function audit.on_locks() returns trigger language plpgsql security definer set search_path = pg_catalog as $$
 begin
   if tg_op = 'DELETE' then
     perform audit.note('freed', old.key, old.session, old.request, old.token, old.label, null);
+  elsif tg_op = 'INSERT' and new.session is not null then
+    perform audit.note('granted', new.key, new.session, new.request, new.token, new.label, '{"by":"insert"}');
   elsif tg_op = 'INSERT' then
-    perform audit.note(case when new.session is null then 'mended' else 'granted' end, new.key, new.session, new.request,
-                       new.token, new.label, '{"by":"insert"}');
-  elsif new.session is null and old.session is not null then
-    perform audit.note('idle', old.key, old.session, old.request, old.token, old.label, null);
+    perform audit.note('mended', new.key, null, null, new.token, null, null), audit.unheld(new);
+  elsif new.session is null then
+    if old.session is not null then
+      perform audit.note('idle', old.key, old.session, old.request, old.token, old.label, null);
+    end if;
+    if (old.session, old.mode, old.capacity, old.token, old.released, old.rests_until)
+       is distinct from (null, new.mode, new.capacity, new.token, new.released, new.rests_until) then
+      perform audit.unheld(new);
+    end if;
   elsif new.request is not distinct from old.request and new.token <> old.token then
     perform audit.note('renumbered', new.key, new.session, new.request, new.token, new.label,
                        jsonb_build_object('from', old.token::text));
@@ -49,12 +62,29 @@ begin
 end $$;
 create trigger audit after insert or update or delete on fencepost.locks for each row execute function audit.on_locks();
 
+-- Shared locks and permits, under the lock of their head.
+create function audit.on_holders() returns trigger language plpgsql security definer set search_path = pg_catalog as $$
+begin
+  if tg_op = 'INSERT' then
+    perform audit.note('joined', new.key, new.session, new.request, new.token, new.label,
+                       jsonb_build_object('permits', new.permits, 'level', new.level::text));
+  elsif tg_op = 'DELETE' then
+    perform audit.note('left', old.key, old.session, old.request, old.token, old.label, null);
+  elsif (new.key, new.token, new.session, new.request, new.permits, new.level)
+        is distinct from (old.key, old.token, old.session, old.request, old.permits, old.level) then
+    perform audit.note('altered', new.key, new.session, new.request, new.token, new.label, to_jsonb(old));
+  end if;
+  return null;
+end $$;
+create trigger audit after insert or update or delete on fencepost.holders for each row execute function audit.on_holders();
+
 create function audit.on_waiters() returns trigger language plpgsql security definer set search_path = pg_catalog as $$
 begin
   if tg_op = 'DELETE' then
     perform audit.note('unticket', old.key, old.session, old.request, null, old.label, jsonb_build_object('ticket', old.ticket));
   else
-    perform audit.note('ticket', new.key, new.session, new.request, null, new.label, jsonb_build_object('ticket', new.ticket));
+    perform audit.note('ticket', new.key, new.session, new.request, null, new.label, jsonb_build_object(
+      'ticket', new.ticket, 'mode', new.mode, 'permits', new.permits, 'wide', new.wide));
   end if;
   return null;
 end $$;
@@ -66,7 +96,8 @@ begin
   perform audit.note('run', new.key, new.session, new.request, new.token, new.label, null);
   return null;
 end $$;
-create trigger audit_turns after update of token on fencepost.waiters for each row execute function audit.on_turns();
+create trigger audit_turns after update of token on fencepost.waiters for each row when (new.token is not null)
+  execute function audit.on_turns();
 create trigger audit_turns_anew after insert on fencepost.waiters for each row when (new.token is not null)
   execute function audit.on_turns();
 
@@ -77,7 +108,8 @@ begin
   elsif old.died is null and new.died is not null then
     perform audit.note('died', null, new.id, null, null, new.owner, jsonb_build_object(
       'expired', old.expires_at <= clock_timestamp(), 'ttl', extract(epoch from new.ttl) * 1000,
-      'holds', (select count(*) from fencepost.locks l where l.session = new.id and not l.released)));
+      'holds', (select count(*) from fencepost.locks l where l.session = new.id and not l.released)
+               + (select count(*) from fencepost.holders h where h.session = new.id and not h.released)));
   elsif old.died is not null and new.expires_at > old.expires_at then
     perform audit.note('revived', null, new.id, null, null, new.owner, null);
   end if;

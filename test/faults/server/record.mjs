@@ -9,7 +9,7 @@ export async function tables(cluster) {
   }
 }
 
-/** Buries whom nobody else is left to bury, and counts what is there after that. */
+/** Buries whom nobody else is left to bury, and counts what is there after that. A semaphore's head stays for ever. */
 export async function leftovers(cluster) {
   const session = randomUUID()
   await cluster.query("select fencepost.open_session($1, '3s')", [session])
@@ -22,7 +22,9 @@ export async function leftovers(cluster) {
   }
   await cluster.query('select fencepost.close_session($1)', [session])
   const [row] = await cluster.query(`
-    select (select count(*)::int from fencepost.locks) as locks,
+    select (select count(*)::int from fencepost.locks where mode is distinct from 'permits') as locks,
+           (select count(*)::int from fencepost.locks where mode = 'permits' and released) as "marked heads",
+           (select count(*)::int from fencepost.holders) as holders,
            (select count(*)::int from fencepost.waiters) as waiters,
            (select count(*)::int from fencepost.sessions) as sessions,
            (select count(*)::int from pg_locks where locktype = 'advisory') as "advisory locks",
