@@ -137,7 +137,9 @@ begin
     where l.key = release_and_acquire.key and l.session is not distinct from release_and_acquire.session and l.mode is null
       and release_and_acquire.token between l.token + 0 and coalesce(l.token_to, l.token);
   if not found then
-    return next row(null, 'absent', release_and_acquire.token, release_and_acquire.key, null, null, null)::answer;
+    -- A shared lock, or not there.
+    return query select * from release_holders(release_and_acquire.session, array[release_and_acquire.key], array[release_and_acquire.token],
+                                               array[release_and_acquire.key]);
   else
     if held.token_to is not null then
       with gone as (
