@@ -7,7 +7,7 @@ import { parseArgs } from 'node:util'
 const folder = fileURLToPath(new URL('.', import.meta.url))
 const names = readdirSync(new URL('./benches/', import.meta.url)).map(file => file.replace(/\.mjs$/, ''))
 
-const usage = `usage: npm run bench -- NAME [--json] [--rounds N] [--seconds S] [--grants N] [--postgres NAME=VALUE]...
+const usage = `usage: npm run bench -- NAME [--json] [--rounds N] [--seconds S] [--grants N] [--all] [--postgres NAME=VALUE]...
   NAME is one of: ${names.join(', ')}`
 
 /** @returns {import('./harness/run.mjs').Arguments} */
@@ -19,6 +19,7 @@ function readArguments() {
       rounds: { type: 'string' },
       seconds: { type: 'string' },
       grants: { type: 'string' },
+      all: { type: 'boolean' },
       postgres: { type: 'string', multiple: true, default: [] },
     },
   })
@@ -29,6 +30,7 @@ function readArguments() {
     rounds: readNumber('rounds', values.rounds, 1_000, true),
     window: seconds && seconds * 1000,
     grants: readNumber('grants', values.grants, 1_000_000, true),
+    all: values.all,
   }
   return {
     name,

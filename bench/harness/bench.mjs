@@ -6,6 +6,7 @@ import { startEtcd, startRedis } from './servers.mjs'
  * @property {number} rounds
  * @property {number} window milliseconds that a judged cell is measured for
  * @property {number} grants how many a bench waits for that counts grants
+ * @property {boolean} all a bench that measures some of its cells as a rule measures all of them
  * @property {Record<string, string>} postgresSettings lines of postgresql.conf, for experiments
  */
 
@@ -16,6 +17,7 @@ export class Bench {
   rounds
   window
   grants
+  all
   /** @type {Partial<Record<'redis' | 'etcd', import('./servers.mjs').Server>>} */
   #servers = {}
 
@@ -23,11 +25,12 @@ export class Bench {
    * @param {import('./postgres.mjs').PostgresServer} postgres
    * @param {Options} options
    */
-  constructor(postgres, { rounds, window, grants }) {
+  constructor(postgres, { rounds, window, grants, all }) {
     this.postgres = postgres
     this.rounds = rounds
     this.window = window
     this.grants = grants
+    this.all = all
   }
 
   /**

@@ -1,4 +1,4 @@
-import { now } from './clock.mjs'
+import { monotonic, now } from './clock.mjs'
 import { startPeer } from './peer.mjs'
 import { percentile } from './percentiles.mjs'
 
@@ -54,6 +54,20 @@ export class Crew {
   }
 
   /**
+   * Lets callers of several kinds work for one window, those of each kind spread over the processes.
+   * @param {{ kinds: readonly import('./sections.mjs').Kind[], section: number, warmUp: number, window: number }} load
+   * @returns {Promise<import('./sections.mjs').Had[]>} of each kind in each process
+   */
+  async work({ kinds, section, warmUp, window }) {
+    const opens = monotonic() + HEAD_START + warmUp
+    const shares = this.workers.map((worker, i) => {
+      const ours = kinds.map(kind => ({ ...kind, count: share(kind.count, i, this.workers.length) }))
+      return worker.sections({ kinds: ours, section, opens, closes: opens + window })
+    })
+    return (await Promise.all(shares)).flat()
+  }
+
+  /**
    * Lets all of them contend until they had so many grants together, or the time is up.
    * @param {{ key: string, contenders: number, grants: number, atMost: number }} load `atMost` milliseconds
    * @returns {Promise<Share[]>}
@@ -96,6 +110,14 @@ export function figuresOf(shares, window) {
     through: (grants - sum(shares.map(share => share.passed))) / grants,
   }
 }
+
+/**
+ * How many of so many the i-th gets, where they are dealt out.
+ * @param {number} count
+ * @param {number} i
+ * @param {number} among
+ */
+const share = (count, i, among) => Math.ceil((count - i) / among)
 
 /** How many times more the most served got than the least served. @param {readonly number[]} served */
 export const unfairness = served => Math.max(...served) / Math.min(...served)

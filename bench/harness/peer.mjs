@@ -12,6 +12,13 @@ import { Refusal } from './refusal.mjs'
  */
 
 /**
+ * What is asked for, where it is not an exclusive lock.
+ * @typedef {object} Terms
+ * @property {'shared'} [mode]
+ * @property {number} [capacity] a permit of so many
+ */
+
+/**
  * One way to lock, as the benches drive it. A module in `peers/` exports one as `peer`.
  * @typedef {object} Peer
  * @property {string} name as printed
@@ -21,6 +28,8 @@ import { Refusal } from './refusal.mjs'
  * @property {(context: Context) => Promise<void>} start connects, and makes its tables
  * @property {(key: string, granted?: () => void) => Promise<void>} cycle acquires and releases, and calls `granted`
  *   between the two; rejects unless the lock was granted and, where the peer tells, given back
+ * @property {(key: string, terms: Terms, work: () => Promise<void>) => Promise<void>} [under] acquires on these terms, and
+ *   releases when `work` has ended
  * @property {() => number} [passed] grants so far that were passed on inside the process, without the server
  * @property {(holding: { locks: number, ttl?: number }) => Promise<void>} [hold] acquires so many and keeps them, with
  *   a ttl of so many milliseconds
@@ -96,6 +105,11 @@ export async function startPeer(module) {
      * @returns {Promise<import('./contest.mjs').Outcome & { passed: number }>}
      */
     contend: terms => call('contend', terms),
+    /**
+     * @param {import('./sections.mjs').Work} work
+     * @returns {Promise<import('./sections.mjs').Had[]>}
+     */
+    sections: work => call('sections', work),
     /** Grants of the contest that is on. @returns {Promise<number>} */
     tally: () => call('tally'),
     /** Ends it. */

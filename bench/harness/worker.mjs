@@ -3,6 +3,7 @@
 import { Contest } from './contest.mjs'
 import { measure } from './measure.mjs'
 import { describeError } from './refusal.mjs'
+import { workSections } from './sections.mjs'
 import { series } from './series.mjs'
 
 const [peerModule = ''] = process.argv.slice(2)
@@ -50,6 +51,11 @@ function callsOf(peer) {
       contest = new Contest(cycle, terms)
       const outcome = await contest.run()
       return { ...outcome, passed: (peer.passed?.() ?? 0) - before }
+    },
+    /** @param {import('./sections.mjs').Work} work */
+    sections(work) {
+      if (!peer.under) throw new Error(`${peer.name} has no sections`)
+      return workSections(peer.under.bind(peer), work)
     },
     tally: () => contest?.grants ?? 0,
     finish: () => contest?.finish(),

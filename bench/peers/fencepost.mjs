@@ -10,6 +10,10 @@ const { Fencepost } = await import(build).catch(cause => {
 })
 const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
 
+/** The row of a semaphore stays, for it remembers how many permits there are. */
+const LEFT = `select count(*)::int as left from fencepost.locks l
+  where l.mode is distinct from 'permits' or exists (select from fencepost.holders h where h.key = l.key)`
+
 /** @type {pg.Pool} */
 let pool
 /** @type {any} */
@@ -35,6 +39,14 @@ export const peer = {
     const released = await lock.release()
     if (released !== 'released') throw new Error(`not released: ${key}: ${released}`)
   },
+  async under(key, { capacity, ...terms }, work) {
+    const semaphore = capacity === undefined ? undefined : fencepost.semaphore(key, { permits: capacity })
+    const lock = await (semaphore ? semaphore.acquire() : fencepost.acquire(key, terms))
+    await work()
+    if (lock.state !== 'held') throw new Error(`not held any more: ${key}`)
+    const released = await lock.release()
+    if (released !== 'released') throw new Error(`not released: ${key}: ${released}`)
+  },
   // A build that passes nothing on does not count it either.
   passed: () => fencepost.metrics().passed ?? 0,
   async hold({ locks, ttl }) {
@@ -48,7 +60,7 @@ export const peer = {
     return lost
   },
   async stop() {
-    const { rows } = await pool.query('select count(*)::int as left from fencepost.locks')
+    const { rows } = await pool.query(LEFT)
     await fencepost.close()
     await pool.end()
     if (rows[0].left !== 0) throw new Error(`${rows[0].left} locks were left in PostgreSQL`)
