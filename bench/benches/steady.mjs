@@ -3,6 +3,7 @@ import pg from 'pg'
 import { bar } from '../harness/bars.mjs'
 import { Cells } from '../harness/cells.mjs'
 import { now } from '../harness/clock.mjs'
+import { Machine } from '../harness/machine.mjs'
 import { startPeer } from '../harness/peer.mjs'
 import { median } from '../harness/percentiles.mjs'
 import { CYCLES, fixed } from '../harness/table.mjs'
@@ -56,9 +57,10 @@ export async function measure(bench) {
   for (let round = 0; round < bench.rounds; round++) {
     for (const load of LOADS) {
       for (const who of [ALONE, ELSEWHERE, BESIDE]) {
-        const { course, ...figures } = await run(bench, load, who)
+        const { courses, ...figures } = await run(bench, load, who)
         cells.add(load.what, who, figures)
-        bench.say(round, `${load.what}, ${who}, ops/s by window: ${course}`)
+        for (const [what, course] of Object.entries(courses))
+          bench.say(round, `${load.what}, ${who}, ${what} by window: ${course.join(' ')}`)
       }
     }
   }
@@ -76,6 +78,8 @@ export async function measure(bench) {
 const COLUMNS = [
   ...CYCLES.filter(column => column.figure === 'ops').map(column => ({ ...column, head: 'median ops/s' })),
   { figure: 'lowest', head: 'lowest window / median', show: fixed(2) },
+  { figure: 'flush', head: 'flush then / median', show: fixed(2) },
+  { figure: 'loop', head: 'loop then / median', show: fixed(2) },
   { figure: 'last', head: 'last / first window', show: fixed(2) },
   { figure: 'early', head: 'locks MB after a tenth', show: fixed(2) },
   { figure: 'end', head: 'at the end', show: fixed(2) },
@@ -97,6 +101,7 @@ async function run(bench, { callers, keys }, who) {
     connect(url),
     connect(who === ELSEWHERE ? await bench.url('postgres') : url),
   ])
+  const machine = new Machine()
   try {
     // One that has a snapshot: nothing that dies in its database from now on may be cleared away.
     if (who !== ALONE) await holder.query('begin isolation level repeatable read; select from pg_class')
@@ -109,6 +114,9 @@ async function run(bench, { callers, keys }, who) {
     const [end, waiters] = [await sizeOf(observer, 'locks'), await sizeOf(observer, 'waiters')]
     const ops = counts.map(count => (count / slice) * 1000)
     const middle = median(ops)
+    // How the machine itself was in the slowest window.
+    const speeds = machine.windows(opens, slice, slices)
+    const then = speeds[ops.indexOf(Math.min(...ops))] ?? { flush: Number.NaN, loop: Number.NaN }
     return {
       ops: middle,
       lowest: Math.min(...ops) / middle,
@@ -116,9 +124,16 @@ async function run(bench, { callers, keys }, who) {
       early,
       end,
       waiters,
-      course: ops.map(Math.round).join(' '),
+      flush: then.flush / median(speeds.map(({ flush }) => flush)),
+      loop: then.loop / median(speeds.map(({ loop }) => loop)),
+      courses: {
+        'ops/s': ops.map(Math.round),
+        'flush, µs': speeds.map(({ flush }) => flush),
+        'loop, µs': speeds.map(({ loop }) => loop),
+      },
     }
   } finally {
+    await machine.stop()
     if (who !== ALONE) await holder.query('commit')
     await Promise.all([observer.end(), holder.end()])
     await peer.stop()
