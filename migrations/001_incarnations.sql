@@ -24,6 +24,8 @@ create table cluster (
   since             timestamptz not null,     -- when the incarnation was first seen
   base              bigint not null,          -- token = base + nextval('fencing')
   graced_at         timestamptz,              -- the last grace for a step of the server's clock
+  quarantined_until timestamptz,              -- till then a grant that is lost here may be believed in by its holder,
+  newcomers_after   bigint,                   -- and nobody is granted a key whose ticket is above this one
   max_ttl           interval not null default '60s' check (max_ttl between '1s' and '1 day'),
   replication       text not null default 'asynchronous' check (replication in ('asynchronous', 'synchronous'))
 );
@@ -122,11 +124,13 @@ begin
            where h.base >= seen or seen > base_of(clock_timestamp() + interval '1 day'));
 end $$;
 
--- Runs before the call locks anything else.
+-- Runs before the call locks anything else. Where commits may be gone, a grant may be among them whose holder goes on believing
+-- in it for max_ttl at most: so long only those are granted a key whose tickets are older than the loss.
 create function new_incarnation(seen bigint) returns bigint language plpgsql as $$
 declare
   known  cluster;
   raised bigint;
+  lossy  boolean;
 begin
   select * into known from cluster for update;
   raised := current_base(seen);                 -- looked at again: we may have waited for who was first
@@ -142,7 +146,14 @@ begin
     cluster_oid = c.tableoid,
     started_at = pg_postmaster_start_time(),
     since = clock_timestamp(),
-    base = raised;
+    base = raised
+    returning c.system_identifier <> known.system_identifier or c.timeline <> known.timeline or c.database_oid <> known.database_oid
+           or c.cluster_oid <> known.cluster_oid or seen > known.base
+    into lossy;
+  if lossy and known.replication = 'asynchronous' then
+    update cluster c set quarantined_until = clock_timestamp() + c.max_ttl,
+                         newcomers_after = coalesce(pg_sequence_last_value('waiters_ticket_seq'), 0);
+  end if;
   delete from canary;
   insert into canary select c.boot from cluster c;
   perform grace();

@@ -7,6 +7,7 @@
 --                       the head's session cannot be locked --> nobody's, released --(its locker, or a tick)--> as above
 --                       the head wants other keys as well --> nobody's, closed --(a tick of its process, once all are)--> held
 --                       held --its holder was lost, and wanted it to rest--> nobody's, resting --(time)--> as above
+--                       the head came into line in a quarantine (001) --> nobody's, resting --(its end)--> as above
 -- Shared locks and permits: the row is the HEAD of the key, and who holds it is in `holders` (004).
 -- A RUN: a hand-over grants to the head, and in advance to the tickets of the same session right behind it, each under the
 -- next number. Inside their process they take turns without a call; the tickets of those that had theirs go at the release.
@@ -140,16 +141,15 @@ declare
   behind waiters;
   alive  sessions;
   served bigint;
-  resting timestamptz;
+  rests  timestamptz;
+  bound  bigint;
+  ends   timestamptz;
   number bigint;
 begin
-  select coalesce(l.served, 0), l.rests_until into served, resting from locks l where l.key = hand_over.key;
-  if resting > clock_timestamp() then
-    update locks l set session = null, request = null, token_to = null, released = true, contended = true, forced_until = null, context = null
-      where l.key = hand_over.key and l.session is not null;
-    perform durable();
-    return array[row(null, 'rests', null, null, null, null, null)::answer];
-  end if;
+  select coalesce(l.served, 0), l.rests_until, c.newcomers_after, c.quarantined_until into served, rests, bound, ends
+    from locks l, cluster c where l.key = hand_over.key;
+  if rests > clock_timestamp() then return rest(hand_over.key, rests); end if;
+  if (ends > clock_timestamp()) is not true then bound := null; end if;
   loop
     select * into head from waiters w where w.key = hand_over.key and w.ticket > served order by w.ticket limit 1;
     if not found then
@@ -166,6 +166,7 @@ begin
       delete from waiters w where w.key = head.key and w.ticket = head.ticket;
       continue;
     end if;
+    if head.ticket > bound then return rest(hand_over.key, ends); end if;
     if head.mode is not null then
       perform open_head(head);
       return serve(hand_over.key, hand_over.caller);
@@ -184,13 +185,24 @@ begin
       where l.key = hand_over.key
       returning l.token into number;
     -- Who holds something else is not in a run: its turn may be over while by the row it still holds.
-    if behind.session = head.session and head.context is null and head.delay is null then
+    if behind.session = head.session and head.context is null and head.delay is null and bound is null then
       perform begin_run(hand_over.key, head.session, number);
     end if;
     perform durable();
     if head.session = hand_over.caller then return array(select m from members(hand_over.key, hand_over.caller) m); end if;
     return array[row(null, 'handed', null, hand_over.key, alive.channel, null, null)::answer];
   end loop;
+end $$;
+
+-- Leaves a key without a holder for a time. It is `released`: every tick that comes by hands it over, once it may.
+create function rest(key text, until timestamptz) returns answer[] language plpgsql as $$
+#variable_conflict use_column
+begin
+  update locks l set session = null, request = null, token_to = null, released = true, contended = true, forced_until = null, context = null,
+                     delay = null, rests_until = rest.until
+    where l.key = rest.key and (l.session is not null or not l.released or l.rests_until is distinct from rest.until);
+  if found then perform durable(); end if;
+  return array[row(null, 'rests', null, null, null, null, null)::answer];
 end $$;
 
 -- Leaves a key without a holder, for the head of its line wants others as well: once it heads the lines of all of them, and nobody
@@ -290,6 +302,7 @@ drop function tell(answer[]);
 drop function members(text, uuid);
 drop function begin_run(text, uuid, bigint);
 drop function close_line(waiters, text);
+drop function rest(text, timestamptz);
 drop function hand_over(text, uuid);
 drop function expires_in(locks);
 drop type answer, terms;

@@ -52,6 +52,8 @@ declare
   tickets  bigint[];
   alive    uuid[];
   last     bigint;
+  -- In a quarantine, of those who are served.
+  bound    bigint := (select c.newcomers_after from cluster c where c.quarantined_until > clock_timestamp());
   deferred boolean := false;
   told     answer[];
   result   answer[] := array[row(null, 'kept', null, null, null, null, null)::answer];
@@ -78,7 +80,8 @@ begin
           from (select x.ticket, x.mode, x.permits from waiters x
                  where x.key = serve.key and x.ticket >= first.ticket order by x.ticket limit 100) w
         window line as (order by w.ticket)) f
-       where f.alike and (here.mode = 'shared' or used + f.wanted <= here.capacity) order by f.ticket);
+       where f.alike and (here.mode = 'shared' or used + f.wanted <= here.capacity) and (f.ticket > bound) is not true
+       order by f.ticket);
     exit when cardinality(tickets) = 0;
     alive := array(
       select s.id from sessions s
@@ -193,7 +196,9 @@ begin
                            from locks l where l.key = u.key limit 1) l on true
       left join lateral (select w.request from waiters w where w.key = u.key and w.ticket > coalesce(l.served, 0)
                           order by w.ticket limit 1) w on true
-     where l.is_free is not true or w.request is distinct from take_all.request) then
+     where l.is_free is not true or w.request is distinct from take_all.request)
+     or exists (select from cluster c join waiters w on w.request = take_all.request and w.ticket > c.newcomers_after
+                 where c.quarantined_until > clock_timestamp()) then
     return;
   end if;
   perform from locks l where l.key = any (take_all.keys) order by l.key for update;

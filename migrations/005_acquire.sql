@@ -24,6 +24,7 @@ create function acquire(session uuid, generation bigint, keys text[], requests u
 #variable_conflict use_column
 declare
   base    bigint;
+  held_up timestamptz;
   drawn   bigint;
   granted uuid[];
   tokens  bigint[];
@@ -37,7 +38,7 @@ begin
   -- A number drawn before the row is ours may be stale, since the insert waits. It may stand only where nobody else drew
   -- one since this moment, which lies before the base is read; else the rows, ours by then, are numbered again.
   drawn := pg_sequence_last_value('fencing');
-  select h.base into base from here h, sessions s
+  select h.base, h.quarantined_until into base, held_up from here h, sessions s
     where s.id = acquire.session and s.generation = acquire.generation and s.died is null
       and (s.expires_at > clock_timestamp() or is_doubtful(acquire.seen, clock_timestamp()))
       and h.base >= coalesce((acquire.seen).base, 0)
@@ -45,6 +46,7 @@ begin
   if not found then
     -- A new incarnation, which may have begun the session's time anew; or the session is over.
     base := enter(acquire.seen);
+    held_up := (select c.quarantined_until from cluster c);
     drawn := 0;
     perform from sessions s
       where s.id = acquire.session and s.generation = acquire.generation and s.died is null
@@ -56,9 +58,9 @@ begin
     end if;
   end if;
 
-  if asks is not null then
+  if asks is not null or held_up > clock_timestamp() then
     return query select * from acquire_on_terms(acquire.session, keys, requests, acquire.wait, acquire.labels, acquire.metadata, asks,
-                                                judged_at(acquire.seen));
+                                                held_up, judged_at(acquire.seen));
     return;
   elsif cardinality(keys) = 1 then
     -- What the statement below does, without the machinery that a set needs: a fifth of a lone caller's time.
@@ -105,8 +107,9 @@ end $$;
 
 -- The same for requests on terms of their own. One insert again, for rows that are inserted in two steps would be waited for out of
 -- order: grants where exclusive locks are asked for, and heads without a holder for the rest, who then stand in line as everybody does.
+-- In a quarantine it grants nothing: rows that rest until it ends (`held_up`), and everybody is in line.
 create function acquire_on_terms(session uuid, keys text[], requests uuid[], wait boolean[], labels text[], metadata jsonb[],
-                                 asks jsonb[], judged timestamptz)
+                                 asks jsonb[], held_up timestamptz, judged timestamptz)
   returns setof answer language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -132,6 +135,11 @@ begin
            w.mode, w.capacity, w.delay, w.context, w.label, w.metadata
       from unnest(wants) w order by w.key, w.place
     on conflict (key) do nothing;
+  if held_up > clock_timestamp() then
+    update locks l set session = null, request = null, token = 0, contended = true, released = true, rests_until = held_up, delay = null,
+                       context = null
+      where l.key = any (keys) and l.session = acquire_on_terms.session and l.token < 0;
+  end if;
   -- Of several keys, some may not be ours: those that are stay closed for the request, which stands in line.
   update locks l set session = null, request = null, token = 0, contended = true, delay = null, context = null
     where l.key = any (keys) and l.session = acquire_on_terms.session and l.token < 0 and l.request = any (array(
@@ -303,7 +311,7 @@ select refuse_while_in_use();
 drop function settle_wide(uuid, asked[]);
 drop function fits_kind(asked, locks);
 drop function enqueue(uuid, asked[], timestamptz);
-drop function acquire_on_terms(uuid, text[], uuid[], boolean[], text[], jsonb[], jsonb[], timestamptz);
+drop function acquire_on_terms(uuid, text[], uuid[], boolean[], text[], jsonb[], jsonb[], timestamptz, timestamptz);
 drop function acquire(uuid, bigint, text[], uuid[], boolean[], text[], jsonb[], jsonb[], witness);
 drop type asked;
 update cluster set version = 4;

@@ -150,6 +150,7 @@ begin
     end if;
     perform from locks l
       where l.key = held.key and (not held.contended or not exists (select from waiters w where w.key = held.key and w.ticket > coalesce(held.served, 0)))
+        and not exists (select from cluster c where c.quarantined_until > clock_timestamp())
       for update skip locked;
     if found then
       -- Nobody is in line and nothing pins the row, which is ours: the numbers are drawn now, and the run ends where somebody

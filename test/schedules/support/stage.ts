@@ -108,6 +108,14 @@ export class Stage {
     await this.sql(`update $schema.reaper set looked_at = '-infinity'`)
   }
 
+  /** As if `max_ttl` had passed since commits were lost. */
+  async endQuarantine(): Promise<void> {
+    await this.sql(
+      `with over as (update $schema.cluster set quarantined_until = null returning 1)
+       update $schema.locks set rests_until = null from over where rests_until is not null`,
+    )
+  }
+
   /** Resolves once `actor` waits in the server, for just these. */
   async blocked(actor: Actor, ...by: Actor[]): Promise<void> {
     const wanted = by.map(each => each.pid).sort()
@@ -149,6 +157,7 @@ export class Stage {
     for (const actor of this.#actors.splice(0)) {
       await this.sql('select $schema.close_session($1)', [actor.session])
     }
+    await this.endQuarantine()
     await this.reapDue()
     await this.sql('select $schema.tick(gen_random_uuid())')
     const { backends: _, ...left } = await leftovers(this.db.pool({ max: 1 }), this.db.schema)
