@@ -36,4 +36,4 @@ export type {
 export type { RaiseBaseOptions } from './sight/base.ts'
 export type { ForcedRelease, ForceReleaseOptions } from './sight/force-release.ts'
 export type { HealthOptions, HealthReport } from './sight/health.ts'
-export type { Held, Overview, Party, Pending, QueryOptions } from './sight/query.ts'
+export type { Blocker, Held, Overview, Party, Pending, QueryOptions } from './sight/query.ts'

@@ -1,3 +1,4 @@
+import type { Answer } from '../database/calls.ts'
 import { BadOptionError } from '../errors.ts'
 import { checkOptions, checkReason } from '../options.ts'
 import type { SightHost } from './host.ts'
@@ -5,7 +6,7 @@ import type { SightHost } from './host.ts'
 export interface ForceReleaseOptions {
   /** Why. Kept in the table `events`, with who and when: up to 1,000 bytes. */
   readonly reason: string
-  /** Only while it is held under this token. @default whoever holds it */
+  /** Only while it is held under this token. @default whoever holds it, all of them */
   readonly token?: bigint | undefined
   /**
    * Hands over at once, and does not wait until the holder knows. It still believes that it holds until its next
@@ -23,7 +24,7 @@ export interface ForcedRelease {
    * - `absent`: nobody holds the key, or not under that token.
    */
   readonly outcome: 'forced' | 'released' | 'pinned' | 'absent'
-  /** Of the grant that was taken; null when there was none. */
+  /** Of the grant that was taken, of several of the one that moves on last; null when there was none. */
   readonly token: bigint | null
   /** Milliseconds, with `forced`; else null. */
   readonly movesWithin: number | null
@@ -55,7 +56,7 @@ export async function forceRelease(
       host.calls.forceRelease(wire, timeout, force, host.witness()),
     )
     for (const { outcome, channel, key } of answers) if (outcome === 'handed') host.hint(channel, key)
-    const answer = answers.find(({ outcome }) => outcome !== 'handed')
+    const answer = lastToMove(answers.filter(({ outcome }) => outcome !== 'handed'))
     const outcome = answer?.outcome
     // It moved on at that moment: whoever holds it now is meant, since no token was named.
     if (outcome === 'again') continue
@@ -65,4 +66,14 @@ export async function forceRelease(
       movesWithin: answer?.expiresIn ?? null,
     }
   }
+}
+
+/** What a guard pins is not known to end at all. */
+function lastToMove(answers: readonly Answer[]): Answer | undefined {
+  const wait = ({ outcome, expiresIn }: Answer) =>
+    outcome === 'pinned' ? Number.POSITIVE_INFINITY : (expiresIn ?? -1)
+  return answers.reduce<Answer | undefined>(
+    (last, answer) => (last === undefined || wait(answer) > wait(last) ? answer : last),
+    undefined,
+  )
 }

@@ -1,3 +1,4 @@
+import type { LockMode } from '../lock/lock.ts'
 import { checkOptions } from '../options.ts'
 import type { SightHost } from './host.ts'
 
@@ -18,7 +19,11 @@ export interface Party {
 interface Entry extends Party {
   /** The whole key, namespace included. */
   readonly key: string
-  readonly mode: 'exclusive'
+  readonly mode: LockMode
+  /** How many of a semaphore's it holds, or waits for; null: it is none. */
+  readonly permits: number | null
+  /** How many permits that semaphore has; of one in line, has by its word. Null: it is none. */
+  readonly capacity: number | null
   readonly label: string | null
   readonly metadata: unknown
   /** By the server's clock. */
@@ -27,7 +32,7 @@ interface Entry extends Party {
   readonly ttlLeft: number
 }
 
-/** A key that somebody holds. Data, no handle: nothing can be released with it. */
+/** Somebody who holds a key; of several who hold it together, one. Data, no handle: nothing can be released with it. */
 export interface Held extends Entry {
   readonly token: bigint
   /**
@@ -35,22 +40,31 @@ export interface Held extends Entry {
    * pinned by a guard that is still open.
    */
   readonly state: 'held' | 'forced' | 'released'
-  /** How many wait for it. */
+  /** How many wait for the key. */
   readonly waiting: number
 }
 
-/** Somebody in line. */
+/** Whom somebody in line waits for. */
+export interface Blocker extends Party {
+  readonly token: bigint
+  readonly permits: number | null
+}
+
+/** Somebody in line; who wants several keys, in the line of one of them. */
 export interface Pending extends Entry {
   /** 1 is next. Places before this one block it, too. */
   readonly place: number
   /** Milliseconds, by the server's clock. */
   readonly waited: number
-  /** Who holds the key; null while it is being handed over. */
-  readonly blockedBy: (Party & { readonly token: bigint }) | null
+  /**
+   * All who hold the key, by token: of a semaphore, all who hold permits, whether one of them would be enough or not. Nobody
+   * while it is handed over, rests, or is kept free for who wants others with it.
+   */
+  readonly blockedBy: readonly Blocker[]
 }
 
 export interface Overview {
-  /** By key. */
+  /** By key, then by token. */
   readonly held: readonly Held[]
   /** By key, then by place. */
   readonly pending: readonly Pending[]
@@ -58,7 +72,9 @@ export interface Overview {
 
 interface Raw extends Party {
   readonly key: string
-  readonly mode: 'exclusive'
+  readonly mode: LockMode
+  readonly permits: number | null
+  readonly capacity: number | null
   readonly label: string | null
   readonly metadata: unknown
   readonly since: number
@@ -84,9 +100,11 @@ export async function query(host: SightHost, options: QueryOptions = {}): Promis
 function overview({ held, pending }: { held: readonly RawHeld[]; pending: readonly RawPending[] }): Overview {
   const waiting = new Map<string, number>()
   for (const { key } of pending) waiting.set(key, (waiting.get(key) ?? 0) + 1)
-  const holders = new Map(
-    held.map(each => [each.key, { ...partyOf(each), token: BigInt(each.token) }] as const),
-  )
+  const holders = new Map<string, Blocker[]>()
+  for (const each of held) {
+    const blocker = { ...partyOf(each), token: BigInt(each.token), permits: each.permits }
+    holders.set(each.key, [...(holders.get(each.key) ?? []), blocker])
+  }
   return {
     held: held.map(each => ({
       ...entryOf(each),
@@ -98,7 +116,7 @@ function overview({ held, pending }: { held: readonly RawHeld[]; pending: readon
       ...entryOf(each),
       place: each.place,
       waited: each.waited,
-      blockedBy: holders.get(each.key) ?? null,
+      blockedBy: holders.get(each.key) ?? [],
     })),
   }
 }
@@ -106,6 +124,17 @@ function overview({ held, pending }: { held: readonly RawHeld[]; pending: readon
 const partyOf = ({ owner, host, pid, application }: Party): Party => ({ owner, host, pid, application })
 
 function entryOf(raw: Raw): Entry {
-  const { key, mode, label, metadata, since, left } = raw
-  return { key, mode, ...partyOf(raw), label, metadata, since: new Date(since), ttlLeft: left ?? 0 }
+  const { key, mode, permits, capacity, label, metadata, since, left } = raw
+  const party = partyOf(raw)
+  return {
+    key,
+    mode,
+    permits,
+    capacity,
+    ...party,
+    label,
+    metadata,
+    since: new Date(since),
+    ttlLeft: left ?? 0,
+  }
 }

@@ -51,6 +51,7 @@ say(who === 'command' ? 'up' : 'forked', {
   ppid: process.ppid,
   key: process.env.FENCEPOST_KEY,
   token: process.env.FENCEPOST_TOKEN,
+  level: process.env.FENCEPOST_LEVEL,
   url: process.env.DATABASE_URL,
   isTerminal: process.stdin.isTTY === true && process.stdout.isTTY === true,
 })

@@ -51,12 +51,12 @@ describe('status', () => {
     const { code, out, errors } = await run('status')
     expect({ code, errors }).toEqual({ code: 0, errors: '' })
     const [held, pending] = out.split('\n\n').map(part => part.trimEnd().split('\n'))
-    expect(held?.[0]).toMatch(/^KEY +STATE +TOKEN +HOLDER .* WAITING$/)
+    expect(held?.[0]).toMatch(/^KEY +MODE +STATE +TOKEN +HOLDER .* WAITING$/)
     expect(held?.[1]).toMatch(
-      new RegExp(`^invoice:42 +held +${token} +holder \\(.+:${process.pid}\\) .* month end .* 1$`),
+      new RegExp(`^invoice:42 +exclusive +held +${token} +holder \\(.+:${process.pid}\\) .* month end .* 1$`),
     )
-    expect(pending?.[0]).toMatch(/^KEY +PLACE +WAITER .* HELD BY$/)
-    expect(pending?.[1]).toMatch(/^invoice:42 +1 +waiter \(.* holder \(.*\)$/)
+    expect(pending?.[0]).toMatch(/^KEY +PLACE +MODE +WAITER .* HELD BY$/)
+    expect(pending?.[1]).toMatch(/^invoice:42 +1 +exclusive +waiter \(.* holder \(.*\)$/)
     expect([held?.length, pending?.length]).toEqual([2, 2])
   })
 
@@ -78,7 +78,7 @@ describe('status', () => {
         key: 'k',
         place: 1,
         owner: 'waiter',
-        blockedBy: expect.objectContaining({ owner: 'holder', token }),
+        blockedBy: [expect.objectContaining({ owner: 'holder', token })],
       }),
     ])
   })
@@ -101,14 +101,14 @@ describe('inspect', () => {
       /^state +held$/m,
       /^label +month end$/m,
       /^metadata +\{"run":7\}$/m,
-      /^k +1 +waiter/m,
+      /^k +1 +exclusive +waiter/m,
     ])
       expect(out).toMatch(line)
     expect(out).toMatch(new RegExp(`^token +${token}$`, 'm'))
     expect(await json('inspect', 'k')).toMatchObject({
       code: 0,
       key: 'k',
-      held: { token },
+      held: [{ token }],
       pending: [{ place: 1 }],
     })
   })
@@ -116,7 +116,30 @@ describe('inspect', () => {
   test('a key that nobody holds', async () => {
     await holder.acquire('other')
     expect(await run('inspect', 'k')).toEqual({ code: 0, out: 'nobody holds k\n', errors: '' })
-    expect(await json('inspect', 'k')).toMatchObject({ code: 0, key: 'k', held: null, pending: [] })
+    expect(await json('inspect', 'k')).toMatchObject({ code: 0, key: 'k', held: [], pending: [] })
+  })
+})
+
+describe('a key that several hold', () => {
+  test('status and inspect show each of them, the mode, and how many permits', async () => {
+    const semaphore = holder.semaphore('pool', { permits: 5 })
+    const [two, one] = [await semaphore.acquire({ permits: 2 }), await semaphore.acquire()]
+    await holder.acquire('page', { mode: 'shared' })
+    const waiting = waiter.semaphore('pool', { permits: 5 }).acquire({ permits: 4 })
+    waiting.catch(() => {})
+    await until(async () => (await holder.query({ key: 'pool' })).pending.length === 1)
+    const { out } = await run('status')
+    expect(out).toMatch(/^page +shared +held /m)
+    expect(out).toMatch(new RegExp(`^pool +2 of 5 +held +${two.token} `, 'm'))
+    expect(out).toMatch(new RegExp(`^pool +1 of 5 +held +${one.token} `, 'm'))
+    expect(out).toMatch(/^pool +1 +4 of 5 +waiter \(.* holder \(.*\) and 1 more$/m)
+    const inspected = await run('inspect', 'pool')
+    expect(inspected.out).toMatch(new RegExp(`^pool +1 of 5 +held +${one.token} `, 'm'))
+    expect(await json('inspect', 'pool')).toMatchObject({
+      held: [{ mode: 'permits', permits: 2, capacity: 5 }, { permits: 1 }],
+      pending: [{ mode: 'permits', permits: 4, blockedBy: [{ permits: 2 }, { permits: 1 }] }],
+    })
+    expect((await run('inspect', 'page')).out).toMatch(/^mode +shared$/m)
   })
 })
 
@@ -167,7 +190,7 @@ describe('release', () => {
     })
     expect(ran).toMatchObject({ code: 78, out: '' })
     expect(ran.errors).toContain('--grant-operator')
-    expect(await json('inspect', 'k')).toMatchObject({ held: { token, state: 'held' } })
+    expect(await json('inspect', 'k')).toMatchObject({ held: [{ token, state: 'held' }] })
   })
 })
 

@@ -58,6 +58,10 @@ test.each(
     ['run', 'k', '--ttl', '999ms', '--', 'echo'],
     ['run', 'k', '--grace', '-1s', '--', 'echo'],
     ['run', 'k', '--timeout', 'soon', '--', 'echo'],
+    ['run', 'k', '--shared', '--permits', '1/3', '--', 'echo'],
+    ...['', '3', '0/3', '4/3', '1/0', '1/', '/3', '1.5/3', '-1/3', '1/2147483648', 'one/three'].map(
+      permits => [...['run', 'k', `--permits=${permits}`, '--', 'echo']],
+    ),
     ['run', 'k', '--timeout', '1s', '--no-wait', '--', 'echo'],
     ['run', 'k', '--schema', '', '--', 'echo'],
     ['run', 'k', '--dev', '--url', 'postgres://user:secret@host/x', '--', 'echo'],

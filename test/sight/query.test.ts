@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest'
-import { BadKeyError, BadOptionError, ClosedError, type Lock } from '../../src/index.ts'
+import { BadKeyError, BadOptionError, ClosedError, type Fencepost, type Lock } from '../../src/index.ts'
 import { Stage } from '../session/stage.ts'
 import { until } from '../support/until.ts'
 
@@ -40,6 +40,8 @@ describe('query', () => {
       {
         key: 'oven',
         mode: 'exclusive',
+        permits: null,
+        capacity: null,
         state: 'held',
         token: lock.token,
         owner: 'baker',
@@ -63,13 +65,13 @@ describe('query', () => {
         owner: 'first',
         place: 1,
         label: 'cake 1',
-        blockedBy: { owner: 'baker', token: lock.token, ...here },
+        blockedBy: [{ owner: 'baker', token: lock.token, permits: null, ...here }],
       },
       {
         owner: 'second',
         place: 2,
         label: 'cake 2',
-        blockedBy: { owner: 'baker', token: lock.token, ...here },
+        blockedBy: [{ owner: 'baker', token: lock.token, permits: null, ...here }],
       },
     ])
     for (const { waited, ttlLeft, since } of pending) {
@@ -81,6 +83,67 @@ describe('query', () => {
     await lock.release()
     for (const each of waiting) await (await each).release()
     expect(await seen.query()).toEqual({ held: [], pending: [] })
+  })
+
+  test('who holds a key together, and who waits for all of them', async () => {
+    const [one, two, three] = ['one', 'two', 'three'].map(owner => stage.client({ owner })) as [
+      Fencepost,
+      Fencepost,
+      Fencepost,
+    ]
+    const readers = [await take(one, 'r', { mode: 'shared' }), await take(two, 'r', { mode: 'shared' })]
+    const writing = three.acquire('r')
+    const permits = await one.semaphore('s', { permits: 5 }).acquire({ permits: 3 })
+    const others = await two.semaphore('s', { permits: 5 }).acquire()
+    locks.push(permits, others)
+    const heavy = three.semaphore('s', { permits: 5 }).acquire({ permits: 4 })
+    await until(async () => (await one.query()).pending.length === 2)
+    const { held, pending } = await three.query()
+    const shared = { key: 'r', mode: 'shared', permits: null, capacity: null, state: 'held', waiting: 1 }
+    const some = { key: 's', mode: 'permits', capacity: 5, state: 'held', waiting: 1 }
+    expect(held).toMatchObject([
+      { ...shared, owner: 'one', token: readers[0]?.token },
+      { ...shared, owner: 'two', token: readers[1]?.token },
+      { ...some, owner: 'one', permits: 3, token: permits.token },
+      { ...some, owner: 'two', permits: 1, token: others.token },
+    ])
+    expect(pending).toMatchObject([
+      {
+        key: 'r',
+        mode: 'exclusive',
+        permits: null,
+        place: 1,
+        blockedBy: [{ owner: 'one' }, { owner: 'two' }],
+      },
+      {
+        ...{ key: 's', mode: 'permits', permits: 4, capacity: 5, place: 1 },
+        blockedBy: [
+          { owner: 'one', permits: 3, token: permits.token },
+          { owner: 'two', permits: 1, token: others.token },
+        ],
+      },
+    ])
+    for (const lock of locks.splice(0)) await lock.release()
+    await (await writing).release()
+    await (await heavy).release()
+    // A semaphore remembers how many permits it has; nobody holds any.
+    expect(await three.query()).toEqual({ held: [], pending: [] })
+  })
+
+  test('several keys: a place in the line of each that is kept free, and of each that is not', async () => {
+    const holder = stage.client()
+    const lock = await take(holder, 'b')
+    const waiting = stage.client().acquire(['a', 'b'])
+    await until(async () => (await holder.query()).pending.length === 2)
+    expect(await holder.query()).toMatchObject({
+      held: [{ key: 'b' }],
+      pending: [
+        { key: 'a', place: 1, blockedBy: [] },
+        { key: 'b', place: 1, blockedBy: [{ token: lock.token }] },
+      ],
+    })
+    await locks.pop()?.release()
+    await (await waiting).release()
   })
 
   test('of one key, under the client’s namespace; of all keys, whatever their namespace', async () => {
@@ -107,7 +170,7 @@ describe('query', () => {
   test('is data: it holds nothing by which anything could be released, or a grant be proved', async () => {
     await take()
     const [session] = await stage.sql<{ id: string; request: string }>(
-      'select session as id, request from $schema.locks',
+      "select session as id, request from $schema.locks where key = 'k'",
     )
     const { held, pending } = await stage.client().query()
     const seen = JSON.stringify([held, pending], (_, value) =>
@@ -138,6 +201,22 @@ describe('query', () => {
 })
 
 describe('forceRelease', () => {
+  test('of a key that several hold: all of them, or the one whose token is named', async () => {
+    const reader = () => take(stage.client({ ttl: '2s' }), 'r', { mode: 'shared' })
+    const [first, second, third] = [await reader(), await reader(), await reader()]
+    const operator = stage.client()
+    const tokens = async () => (await operator.query()).held.map(({ token }) => token)
+    expect(await operator.forceRelease('r', { reason: 'one', token: second.token, now: true })).toEqual({
+      outcome: 'released',
+      token: second.token,
+      movesWithin: null,
+    })
+    expect(await tokens()).toEqual([first.token, third.token])
+    expect(await operator.forceRelease('r', { reason: 'all' })).toMatchObject({ outcome: 'forced' })
+    await until(async () => (await tokens()).length === 0)
+    await until(() => [first, second, third].every(lock => lock.lossReason === 'forced'))
+  })
+
   test.each(['yes', 1, null])('now: %j is refused, and nothing is taken', async now => {
     const lock = await take()
     const forced = stage.client().forceRelease('k', { reason: 'stuck', now: now as never })

@@ -1,4 +1,6 @@
+import { BadOptionError } from '../../errors.ts'
 import { milliseconds } from '../../options.ts'
+import { mostPermits } from '../../settings.ts'
 
 /** As commander reads them. */
 export interface RunFlags {
@@ -7,10 +9,18 @@ export interface RunFlags {
   readonly ttl: string
   readonly timeout?: string
   readonly wait: boolean
+  readonly shared?: true
+  readonly permits?: string
   readonly grace: string
   readonly foreground?: true
   readonly dev?: true
   readonly json?: true
+}
+
+/** So many of a semaphore's. */
+export interface Permits {
+  readonly count: number
+  readonly capacity: number
 }
 
 /** One call of `fencepost run`, its options checked; durations are milliseconds. */
@@ -18,6 +28,9 @@ export interface Plan {
   readonly schema: string
   readonly key: string
   readonly command: readonly string[]
+  readonly shared: boolean
+  /** Undefined: a lock. */
+  readonly permits: Permits | undefined
   readonly ttl: number
   /** Undefined: for ever. */
   readonly timeout: number | undefined
@@ -29,7 +42,8 @@ export interface Plan {
 
 /** @throws BadOptionError, before anything is started */
 export function readPlan(key: string, command: readonly string[], flags: RunFlags): Plan {
-  const { schema, foreground = false } = flags
+  const { schema, shared = false, foreground = false } = flags
+  const permits = flags.permits === undefined ? undefined : readPermits(flags.permits)
   const ttl = milliseconds('--ttl', flags.ttl, 1_000, 86_400_000)
   const wait =
     flags.timeout === undefined
@@ -37,5 +51,14 @@ export function readPlan(key: string, command: readonly string[], flags: RunFlag
       : milliseconds('--timeout', flags.timeout, 0, Number.POSITIVE_INFINITY)
   const timeout = flags.wait ? wait : 0
   const grace = Math.min(milliseconds('--grace', flags.grace, 0, 86_400_000), Math.floor(ttl / 3))
-  return { key, command, schema, ttl, timeout, grace, foreground, env: {} }
+  return { key, command, schema, shared, permits, ttl, timeout, grace, foreground, env: {} }
+}
+
+/** `2/5`: two of five. */
+function readPermits(text: string): Permits {
+  const [, count, capacity] = /^(\d{1,10})\/(\d{1,10})$/.exec(text) ?? []
+  const permits = { count: Number(count), capacity: Number(capacity) }
+  if (permits.count >= 1 && permits.count <= permits.capacity && permits.capacity <= mostPermits)
+    return permits
+  throw new BadOptionError('--permits: want how many of how many, such as 1/3')
 }

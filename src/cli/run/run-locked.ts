@@ -12,10 +12,13 @@ const closePatience = 3_000
 
 /** Acquires, runs, gives back; answers the exit code. @throws what `acquire` throws: the command was not started */
 export async function runLocked(plan: Plan, url: string, notes: Notes, signals: Signals): Promise<number> {
-  const { schema, ttl, key, timeout } = plan
+  const { schema, ttl, key, permits } = plan
   const fp = new Fencepost({ connectionString: url, schema, ttl })
   try {
-    const lock = await fp.acquire(key, { timeout, signal: signals.gaveUp, label: labelOf(plan.command) })
+    const options = { timeout: plan.timeout, signal: signals.gaveUp, label: labelOf(plan.command) }
+    const lock = permits
+      ? await fp.semaphore(key, { permits: permits.capacity }).acquire({ ...options, permits: permits.count })
+      : await fp.acquire(key, { ...options, mode: plan.shared ? 'shared' : 'exclusive' })
     // The grant and the signal may meet.
     if (signals.gaveUp.aborted) throw new AbortedError(key, signals.gaveUp.reason)
     return await runUnder(lock, plan, notes, signals)

@@ -30,7 +30,13 @@ export async function runUnder(lock: Lock, plan: Plan, notes: Notes, signals: Si
   )
   const child = new CommandProcess({
     ...plan,
-    env: { ...process.env, ...plan.env, FENCEPOST_KEY: key, FENCEPOST_TOKEN: token },
+    env: {
+      ...process.env,
+      ...plan.env,
+      FENCEPOST_KEY: key,
+      FENCEPOST_TOKEN: token,
+      FENCEPOST_LEVEL: String(lock.level),
+    },
   })
   if (child.target !== undefined) guardian.watch(child.target)
   const { ended, wasCut } = await supervise(lock, child, plan, notes, signals)

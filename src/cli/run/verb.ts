@@ -11,7 +11,7 @@ import { Signals } from './signals.ts'
 export function runVerb(finish: (code: number) => void): Command {
   const verb = new Command('run')
     .description('Run a command while holding a lock; it finds the token in FENCEPOST_TOKEN.')
-    .argument('<name>', 'the key of the lock')
+    .argument('<name>', 'the key of the lock, or the name of the semaphore')
     .argument('<command...>', 'after --: the command, and its arguments')
     .usage('<name> [options] -- <command...>')
     .addOption(urlOption())
@@ -19,6 +19,12 @@ export function runVerb(finish: (code: number) => void): Command {
     .option('--ttl <duration>', 'how long the lock outlives a holder that dies', '30s')
     .option('--timeout <duration>', 'how long to wait for the lock; exit 75 then (default: for ever)')
     .addOption(new Option('--no-wait', 'exit 75 at once when the lock is not free').conflicts('timeout'))
+    .option('--shared', 'beside others who say so, never beside one who does not')
+    .addOption(
+      new Option('--permits <n/of>', "n of a semaphore's permits, such as 1/3: three run at once").conflicts(
+        'shared',
+      ),
+    )
     .option('--grace <duration>', 'from SIGTERM to SIGKILL when the lock is lost; at most ttl/3', '5s')
     .option('--foreground', 'leave the command in our process group, with our terminal')
     .option('--dev', 'start a PostgreSQL for this run alone; the lock excludes nobody else')

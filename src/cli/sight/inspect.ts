@@ -4,7 +4,7 @@ import { exitCode } from '../exit-codes.ts'
 import { print } from '../output.ts'
 import { duration, table, visible } from '../table.ts'
 import { asking, printJson, type SightFlags, withSightOptions } from './client.ts'
-import { nameOf, pendingTable } from './listing.ts'
+import { heldTable, modeOf, nameOf, pendingTable } from './listing.ts'
 
 /** `fencepost inspect`: all that is known of one key. */
 export function inspectVerb(finish: (code: number) => void): Command {
@@ -13,10 +13,11 @@ export function inspectVerb(finish: (code: number) => void): Command {
     .argument('<key>', 'the whole key, namespace included')
   return withSightOptions(verb).action(async (key: string, flags: SightFlags) => {
     const { held, pending } = await asking(verb, flags, fp => fp.query({ key }))
-    const [holder = null] = held
-    if (flags.json) printJson({ schema: flags.schema, key, held: holder, pending })
+    if (flags.json) printJson({ schema: flags.schema, key, held, pending })
     else {
-      print(holder ? describe(holder) : `nobody holds ${visible(key)}`)
+      const [holder, ...others] = held
+      if (!holder) print(`nobody holds ${visible(key)}`)
+      else print(others.length === 0 ? describe(holder) : heldTable(held))
       if (pending.length > 0) print(`\n${pendingTable(pending)}`)
     }
     finish(exitCode.ok)
@@ -29,7 +30,7 @@ function describe(held: Held): string {
     [
       ['state', held.state],
       ['token', held.token],
-      ['mode', held.mode],
+      ['mode', modeOf(held)],
       ['holder', nameOf(held)],
       ['application', held.application],
       ['label', held.label],
