@@ -12,6 +12,8 @@ describe.each([
   'docs/reference.md',
   'docs/protocol.md',
   'docs/cli.md',
+  'docs/sharing.md',
+  'bench/README.md',
 ])('%s', document => {
   const text = read(document)
 

@@ -32,3 +32,30 @@ describe('thirty lines of the README', () => {
     expect(await db.query('select from fencepost.sessions')).toEqual([])
   })
 })
+
+test('more than one holder, and more than one key, is as the README says', async () => {
+  const code = blocks(section(readme, 'Thirty lines'), 'js')[1] ?? ''
+  expect(code.split('\n').length).toBeGreaterThan(3)
+  const db = await createDatabase({ migrate: false })
+  try {
+    using project = new Project(['pg'])
+    project.write('sharing.mjs', `${prelude}${code}await fp.close()\n`)
+    const { code: exit, said } = await project.run(process.execPath, ['sharing.mjs'], {
+      DATABASE_URL: db.url,
+    })
+    expect({ exit, said: said.trim().split('\n') }).toEqual({
+      exit: 0,
+      said: ['shared price list', 'permits converters', 'exclusive account:7 account:9'],
+    })
+  } finally {
+    await db.drop()
+  }
+})
+
+const prelude = `
+import { Fencepost } from 'fencepost'
+const fp = new Fencepost({ connectionString: process.env.DATABASE_URL })
+await fp.migrate()
+const read = lock => console.log(lock.mode, ...lock.tokens.keys())
+const [convert, transfer] = [read, read]
+`
