@@ -1,9 +1,10 @@
 import pg from 'pg'
 import { afterAll, afterEach, beforeAll, expect } from 'vitest'
-import { Fencepost, type FencepostOptions } from '../../src/index.ts'
+import type { Fencepost, FencepostOptions, Lock } from '../../src/index.ts'
 import { createDatabase, type TestDatabase } from '../support/database.ts'
 import { expectNothingLeft } from '../support/leftovers.ts'
 import { until } from '../support/until.ts'
+import { exclusive, type Kind, type MakeKind } from './kinds.ts'
 
 /** One way of connecting to a database. */
 export interface Way {
@@ -26,9 +27,11 @@ export class Stage {
   readonly #owners = new Map<Fencepost, string>()
   #db: TestDatabase | undefined
   #way: Way | undefined
+  readonly #kind: Kind
 
-  constructor(make: MakeWay) {
+  constructor(make: MakeWay, kind: MakeKind = exclusive) {
     this.#make = make
+    this.#kind = kind()
     beforeAll(async () => {
       this.#db = await createDatabase()
       this.#way = make(this.#db)
@@ -40,9 +43,8 @@ export class Stage {
         await expectNothingLeft(this.db.pool({ max: 1 }), this.db.schema)
       } finally {
         // What one test left is not the next one's failure.
-        await this.db.query(`delete from ${this.sql('waiters')}`)
-        await this.db.query(`delete from ${this.sql('locks')}`)
-        await this.db.query(`delete from ${this.sql('sessions')}`)
+        for (const table of ['waiters', 'holders', 'locks', 'sessions'])
+          await this.db.query(`delete from ${this.sql(table)}`)
       }
     })
     afterAll(() => this.#db?.drop())
@@ -66,9 +68,19 @@ export class Stage {
 
   client(options: Partial<FencepostOptions> = {}, way: Way = this.way): Fencepost {
     const owner = `client ${crypto.randomUUID()}`
-    const client = new Fencepost({ ...way.options, owner, ...options })
+    const client = this.#kind.client({ ...way.options, owner, ...options })
     this.#owners.set(client, owner)
     return client
+  }
+
+  /** What a lock of a key is called in its handle and in errors. */
+  named(key: string): string {
+    return this.#kind.named(key)
+  }
+
+  /** The fencing token of a lock for the key that was asked for. */
+  token(lock: Lock): bigint {
+    return this.#kind.token(lock)
   }
 
   /** What a client calls itself in the database. */
@@ -101,6 +113,15 @@ export class Stage {
       [key],
     )
     return rows.map(({ owner }) => owner)
+  }
+
+  /** Keys in use, but for semaphores that nobody has permits of: they stay. */
+  async keysInUse(): Promise<string[]> {
+    const rows = await this.db.query<{ key: string }>(
+      `select key from ${this.sql('locks')} where mode is distinct from 'permits'
+       union select key from ${this.sql('holders')} order by key`,
+    )
+    return rows.map(({ key }) => key)
   }
 
   /** Lets the time of a client's sessions be over: whoever meets one may bury it. The client is not told. */

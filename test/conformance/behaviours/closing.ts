@@ -42,7 +42,7 @@ export function closing(stage: Stage): void {
     }
     expect(signal.aborted).toBe(true)
     expect(signal.reason).toBeInstanceOf(LostError)
-    expect(signal.reason).toMatchObject({ reason: 'shutdown', key: 'a' })
+    expect(signal.reason).toMatchObject({ reason: 'shutdown', key: stage.named('a') })
     expect((await other.tryAcquire('b'))?.state).toBe('held')
     expect((await waiter).state).toBe('held')
   })

@@ -24,11 +24,11 @@ export function line(stage: Stage): void {
       waiters.push(granted)
       void granted.then(() => order.push(i))
     }
-    const tokens = [lock.token]
+    const tokens = [stage.token(lock)]
     for (const waiter of waiters) {
       await lock.release()
       lock = await waiter
-      tokens.push(lock.token)
+      tokens.push(stage.token(lock))
     }
     expect(order).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
     expect(isRising(tokens)).toBe(true)
@@ -54,16 +54,16 @@ export function line(stage: Stage): void {
     await newcomer.acquire('other')
     for (let round = 0; round < 5; round++) {
       const lock = await holder.acquire('k')
-      const tokens = [lock.token]
+      const tokens = [stage.token(lock)]
       const { granted } = await join(waiter, 'k', 1)
       const late = newcomer.acquire('k')
       const [tried] = await Promise.all([newcomer.tryAcquire('k'), lock.release()])
       expect(tried).toBeNull()
       const next = await granted
-      tokens.push(next.token)
+      tokens.push(stage.token(next))
       await next.release()
       const last = await late
-      expect(isRising([...tokens, last.token])).toBe(true)
+      expect(isRising([...tokens, stage.token(last)])).toBe(true)
       await last.release()
     }
   })
@@ -75,7 +75,7 @@ export function line(stage: Stage): void {
     const granted = Promise.all(keys.map(key => waiter.acquire(key)))
     for (const key of keys) await stage.queued(key, 1)
     await Promise.all(locks.map(lock => lock.release()))
-    expect((await granted).map(lock => lock.key)).toEqual(keys)
+    expect((await granted).map(lock => lock.key)).toEqual(keys.map(key => stage.named(key)))
   })
 
   test('a line outlives a waiter whose client is closed', async () => {
@@ -99,7 +99,10 @@ export function line(stage: Stage): void {
     await lock.release()
     expect((await second.granted).state).toBe('held')
     const told = await settling(first.granted)
-    expect(told).toMatchObject({ status: 'rejected', reason: { code: 'lost', reason: 'expired', key: 'k' } })
+    expect(told).toMatchObject({
+      status: 'rejected',
+      reason: { code: 'lost', reason: 'expired', key: stage.named('k') },
+    })
     expect(await stage.waiting('k')).toBe(0)
   })
 

@@ -56,7 +56,7 @@ export function sections(stage: Stage): void {
       return 'not to be believed'
     })
     await expect(section).rejects.toThrow(LostError)
-    await expect(section).rejects.toMatchObject({ code: 'lost', reason: 'expired', key: 'k' })
+    await expect(section).rejects.toMatchObject({ code: 'lost', reason: 'expired', key: stage.named('k') })
   })
 
   test('a section may release its lock itself', async () => {
