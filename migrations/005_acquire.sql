@@ -129,6 +129,14 @@ begin
                  or w.mode is not null and (w.wide or w.delay is not null)) then
     raise exception 'fencepost: terms that mean nothing' using errcode = 'FP005', hint = 'See the type "terms".';
   end if;
+  if held_up > clock_timestamp() then
+    -- A try of what is free, or of several keys, is over: nothing of it stays.
+    return query
+      select w.request, 'busy', null::bigint, w.key, null::text, greatest(extract(epoch from held_up - clock_timestamp()) * 1000, 0)::float8, null::bigint
+        from unnest(wants) w where not w.waits and (w.wide or not exists (select from locks l where l.key = w.key));
+    wants := array(select w from unnest(wants) w
+                    where w.waits or w.wide is not true and exists (select from locks l where l.key = w.key) order by w.place);
+  end if;
   insert into locks (key, session, request, token, mode, capacity, delay, context, label, metadata)
     select w.key, case when w.mode is null then acquire_on_terms.session end, case when w.mode is null then w.request end,
            case when w.mode is null then -nextval('fencing') else 0 end,

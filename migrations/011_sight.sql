@@ -135,16 +135,18 @@ begin
 end $$;
 
 -- Which life of the server this is, and from where tokens are counted in it; nulls: one that nobody has entered yet, or a
--- standby, where `here` cannot even be planned: the canary is unlogged.
+-- standby, where `here` cannot even be planned: the canary is unlogged. `quarantined_until`: newcomers are granted nothing before.
 create function incarnation()
-  returns table (boot uuid, base bigint, since timestamptz, standby boolean)
+  returns table (boot uuid, base bigint, since timestamptz, standby boolean, quarantined_until timestamptz)
   language plpgsql stable security definer set search_path from current as $$
 #variable_conflict use_column
 begin
   if pg_is_in_recovery() then
-    return query select null::uuid, null::bigint, null::timestamptz, true;
+    return query select null::uuid, null::bigint, null::timestamptz, true, null::timestamptz;
   else
-    return query select h.boot, h.base, h.since, false from (values (true)) o(n) left join here h on true;
+    return query
+      select h.boot, h.base, h.since, false, case when h.quarantined_until > clock_timestamp() then h.quarantined_until end
+        from (values (true)) o(n) left join here h on true;
   end if;
 end $$;
 

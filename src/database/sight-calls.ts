@@ -12,6 +12,8 @@ export interface Incarnation {
   readonly base: string | null
   /** Milliseconds since 1970 by the server's clock: when it was first seen. */
   readonly since: number | null
+  /** The same; null: newcomers are granted what is free. */
+  readonly quarantinedUntil: number | null
 }
 
 /** The SQL functions for people, each as a typed function over a wire. */
@@ -38,15 +40,21 @@ export class SightCalls {
     const [row] = await wire.query(
       () => ({
         text:
-          'select i.boot::text, i.base::text, (extract(epoch from i.since) * 1000)::text, i.standby::text ' +
+          'select i.boot::text, i.base::text, (extract(epoch from i.since) * 1000)::text, i.standby::text, ' +
+          '(extract(epoch from i.quarantined_until) * 1000)::text ' +
           `from ${this.#schema}.incarnation() i`,
         values: [],
       }),
       timeout,
     )
-    const [boot, base, since, standby] = row ?? []
+    const [boot, base, since, standby, quarantined] = row ?? []
     if (standby === 'true') throw standbyError()
-    return { boot: boot ?? null, base: base ?? null, since: since == null ? null : Number(since) }
+    return {
+      boot: boot ?? null,
+      base: base ?? null,
+      since: since == null ? null : Number(since),
+      quarantinedUntil: quarantined == null ? null : Number(quarantined),
+    }
   }
 
   async forceRelease(

@@ -12,8 +12,15 @@ export interface HealthReport {
   readonly reached: boolean
   /** Why not. */
   readonly error: FencepostError | null
-  /** Which life of the server answered, and since when it is known; null in one that nobody has entered yet. */
-  readonly incarnation: { readonly boot: string; readonly since: Date } | null
+  /**
+   * Which life of the server answered, and since when it is known; null in one that nobody has entered yet. Until
+   * `quarantinedUntil` nobody is granted a key who was not in line before: commits may have been lost.
+   */
+  readonly incarnation: {
+    readonly boot: string
+    readonly since: Date
+    readonly quarantinedUntil: Date | null
+  } | null
   /** How this client is woken. `connecting`: that is not known yet, or the connection is away; meanwhile it polls. */
   readonly waking: 'listening' | 'polling' | 'connecting'
   /** When the last heartbeat that was answered was sent, by this process's clock; null before the first lock. */
@@ -45,9 +52,13 @@ async function ask(
   timeout: number,
 ): Promise<Pick<HealthReport, 'reached' | 'error' | 'incarnation'>> {
   try {
-    const { boot, since } = await host.ask(({ wire }) => host.calls.incarnation(wire, timeout))
-    const isKnown = boot !== null && since !== null
-    return { reached: true, error: null, incarnation: isKnown ? { boot, since: new Date(since) } : null }
+    const answer = await host.ask(({ wire }) => host.calls.incarnation(wire, timeout))
+    const { boot, since, quarantinedUntil: until } = answer
+    const incarnation =
+      boot === null || since === null
+        ? null
+        : { boot, since: new Date(since), quarantinedUntil: until === null ? null : new Date(until) }
+    return { reached: true, error: null, incarnation }
   } catch (error) {
     // Whatever it was, `ask` has explained it.
     return { reached: false, error: error as FencepostError, incarnation: null }

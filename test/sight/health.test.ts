@@ -14,6 +14,18 @@ describe('health', () => {
     expect(health.connections).toBeGreaterThanOrEqual(1)
   })
 
+  test('of a life of the server in which commits may be gone: until when newcomers rest', async () => {
+    const client = stage.client()
+    await (await client.acquire('k')).release()
+    expect((await client.health()).incarnation?.quarantinedUntil).toBeNull()
+    await stage.sql('update $schema.cluster set timeline = timeline - 1')
+    expect(await client.tryAcquire('k')).toBeNull()
+    const [row] = await stage.sql('select quarantined_until as until from $schema.cluster')
+    expect((await client.health()).incarnation?.quarantinedUntil).toEqual(row?.until)
+    await stage.sql('update $schema.cluster set quarantined_until = null')
+    expect((await client.health()).incarnation?.quarantinedUntil).toBeNull()
+  })
+
   test('of one that holds a lock: which life of the server, how it is woken, how long it is trusted', async () => {
     const client = stage.client({ ttl: '20s' })
     await (await client.acquire('warm')).release()

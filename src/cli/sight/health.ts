@@ -29,6 +29,7 @@ export function healthVerb(finish: (code: number) => void): Command {
           [
             ['error', error === null ? null : `${error.message} (${error.code})`],
             ['incarnation', life],
+            ['quarantined until', incarnation?.quarantinedUntil?.toISOString() ?? null],
           ],
         ),
       )
