@@ -123,6 +123,8 @@ begin
   if held.session is not null then
     ends := (select least(s.expires_at, held.forced_until) from sessions s where s.id = held.session);
   elsif held.mode is null then
+    -- A closed line is no matter of time.
+    if held.rests_until is null and not held.released then return null; end if;
     ends := held.rests_until;
   else
     ends := (select min(least(s.expires_at, h.forced_until)) from holders h join sessions s on s.id = h.session where h.key = held.key);

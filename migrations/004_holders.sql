@@ -64,13 +64,23 @@ begin
     select * into first from waiters w where w.key = serve.key and w.ticket > coalesce(here.served, 0) order by w.ticket limit 1;
     if not found then
       exit when holding > 0 or here.mode = 'permits';
+      perform from locks l where l.key = serve.key for update skip locked;
+      deferred := not found;
+      exit when deferred;
       delete from locks l where l.key = serve.key;
       return result || row(null, 'free', null, null, null, null, null)::answer;
     end if;
+    -- Also one that does not fit: it would keep from those behind it what they may have.
+    if not exists (select from sessions s where s.id = first.session and s.died is null) then
+      delete from waiters w where w.key = first.key and w.ticket = first.ticket;
+      continue;
+    end if;
     if first.mode is distinct from here.mode then
       exit when holding > 0;
-      -- Nobody pins a head, but somebody may be about to find out.
-      perform from locks l where l.key = serve.key for update;
+      -- Nobody pins a head, but who came for what it was before may have it, in a transaction of the user's.
+      perform from locks l where l.key = serve.key for update skip locked;
+      deferred := not found;
+      exit when deferred;
       return result || hand_over(serve.key, serve.caller);
     end if;
     -- A hundred at a time: of the same kind, one behind the other, while they fit.
@@ -88,13 +98,9 @@ begin
        where s.died is null and s.id = any (array(
          select w.session from waiters w where w.key = serve.key and w.ticket between tickets[1] and tickets[cardinality(tickets)]))
        order by s.id for key share skip locked);
-    if first.session <> all (alive) then
-      -- As in `hand_over`: nobody is passed over.
-      deferred := exists (select from sessions s where s.id = first.session and s.died is null);
-      exit when deferred;
-      delete from waiters w where w.key = first.key and w.ticket = first.ticket;
-      continue;
-    end if;
+    -- As in `hand_over`: nobody is passed over.
+    deferred := first.session <> all (alive);
+    exit when deferred;
     -- Up to the first whose session is locked or dead.
     last := (select max(w.ticket) from (
                select x.ticket, bool_and(x.session = any (alive)) over (order by x.ticket) as are_alive from waiters x
@@ -201,7 +207,11 @@ begin
                  where c.quarantined_until > clock_timestamp()) then
     return;
   end if;
-  perform from locks l where l.key = any (take_all.keys) order by l.key for update;
+  -- As in `serve`: the next tick tries again.
+  if (select count(*) from (select from locks l where l.key = any (take_all.keys) order by l.key for update skip locked) r)
+     < (select count(distinct u.key) from unnest(take_all.keys) u(key)) then
+    return;
+  end if;
   return query
     with mine as (
       delete from waiters w where w.request = take_all.request returning w.*),
@@ -236,7 +246,7 @@ begin
     -- Repeated, since its answer was lost: that comes from a transaction that wrote.
     return query
       update holders h set granted_at = h.granted_at
-        where h.key = downgrade.key and h.token = downgrade.token and h.session = downgrade.session and not h.released
+        where h.key = downgrade.key and h.token = downgrade.token and h.session = downgrade.session and h.permits is null and not h.released
         returning h.request, 'granted', h.token, h.key, null::text, null::double precision, h.level;
     if not found then return next row(null, 'absent', downgrade.token, downgrade.key, null, null, null)::answer; end if;
     perform durable();

@@ -195,6 +195,12 @@ begin
       select w.request, case l.mode when 'permits' then 'mismatch' else 'again' end, null::bigint, w.key, null::text, null::double precision,
              l.capacity::bigint
         from unnest(wants) w left join locks l on l.key = w.key and l.mode = 'permits' where w.request = any (undone);
+    -- Repeated, and some of what it was granted is gone since: it gives back the rest, and stands in line for all of it.
+    update locks l set released = true
+      where l.key = any (locked) and l.session is not distinct from enqueue.session and l.request = any (array(
+        select w.request from unnest(wants) w
+          left join lateral (select l.key from locks l where l.key = w.key and l.request = w.request and not l.released limit 1) l on true
+         where w.wide group by w.request having count(l.key) < count(*)));
   end if;
   for place in
     select w.key, w.key = any (locked) as there, array_agg(w.request) as requests, bool_or(w.mode is not distinct from 'permits') as wants_permits,
@@ -268,6 +274,12 @@ begin
     end if;
     delete from waiters w where w.key is not distinct from place.key and w.request = any (array(
       select s.request from unnest(standing) s where not s.waits and s.wide is not true and s.request <> all (told)));
+    -- Whoever came behind such a try, in this call, may fit without it.
+    if found and held.mode is not null then
+      moved := serve(place.key, enqueue.session);
+      return query select * from tell(moved);
+      told := told || array(select m.request from unnest(moved) m where m.outcome = 'granted' and m.request is not null);
+    end if;
     expiring := expires_in(held);
     return query
       select w.request, case when w.waits then 'queued' else 'busy' end, null::bigint, w.key, null::text, expiring, null::bigint
@@ -304,7 +316,10 @@ begin
     if not want.waits then delete from waiters w where w.request = want.request; end if;
     for held in select l.* from locks l where l.key = any (want.keys) order by l.key loop
       return next row(want.request, case when want.waits then 'queued' else 'busy' end, null, held.key, null, expires_in(held), null)::answer;
-      if not want.waits and held.session is null and held.mode is null then
+      -- Others of this call may be behind it.
+      if not want.waits and held.mode is not null then
+        return query select * from tell(serve(held.key, settle_wide.session));
+      elsif not want.waits and held.session is null then
         return query select * from tell(take(held.key, settle_wide.session));
       end if;
     end loop;
