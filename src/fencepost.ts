@@ -1,22 +1,22 @@
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
+import { Acquiring } from './acquiring.ts'
 import { Calls } from './database/calls.ts'
 import { type MigrateResult, migrate } from './database/migrate.ts'
 import { Roads } from './database/roads.ts'
 import { SightCalls } from './database/sight-calls.ts'
 import { applicationName, isPool } from './database/target.ts'
-import { AbortedError, BadOptionError, ClosedError } from './errors.ts'
+import { BadOptionError, ClosedError } from './errors.ts'
 import { Guards } from './guard/host.ts'
 import { whileAlive } from './keep-alive.ts'
 import { Desk } from './lock/desk.ts'
 import { Line } from './lock/line.ts'
 import type { Lock } from './lock/lock.ts'
-import { Request, type RequestOptions, type RequestOwner } from './lock/request.ts'
-import { runSection, type Section } from './lock/section.ts'
+import type { Request } from './lock/request.ts'
+import type { Section } from './lock/section.ts'
 import { Semaphore, type SemaphoreOptions } from './lock/semaphore.ts'
-import { entry, reenter, Tasks } from './lock/tasks.ts'
 import { Watch } from './lock/watch.ts'
-import { Metrics, type MetricsSnapshot, outcomeOf } from './metrics.ts'
+import { Metrics, type MetricsSnapshot } from './metrics.ts'
 import { checkOptions, fullKey } from './options.ts'
 import { Health } from './session/health.ts'
 import { Knowledge } from './session/knowledge.ts'
@@ -30,7 +30,6 @@ import {
   type PermitOptions,
   readCloseTimeout,
   readPermits,
-  readRequest,
   readSettings,
   type Settings,
   type TryAcquireOptions,
@@ -57,22 +56,11 @@ export class Fencepost implements AsyncDisposable {
   readonly #sessions: Sessions
   readonly #guards: Guards
   readonly #line: Line
+  readonly #acquiring: Acquiring
   readonly #watch: Watch
   readonly #health: Health
   readonly #sight: SightHost
   readonly #metrics = new Metrics()
-  readonly #tasks = new Tasks()
-  readonly #sections = new Set<Promise<unknown>>()
-  readonly #requestOwner: RequestOwner = {
-    onGivenUp: request => {
-      if (request.stage === 'queued') this.#desk.cancel(request)
-    },
-    onDone: (request, outcome) => {
-      if (outcome === 'granted') this.#metrics.granted(request.since)
-      else this.#metrics.notGranted(outcome)
-      this.#line.remove(request)
-    },
-  }
   #closing: Promise<void> | undefined
 
   /** @throws BadOptionError */
@@ -154,6 +142,14 @@ export class Fencepost implements AsyncDisposable {
       looked: (session, answers) => this.#watch.looked(session, answers),
       hinted: keys => this.#hinted(keys),
     })
+    this.#acquiring = new Acquiring({
+      settings,
+      line: this.#line,
+      desk: this.#desk,
+      metrics: this.#metrics,
+      checkHealth: () => this.#health.check(settings.ttl),
+      isClosed: () => this.#closing !== undefined,
+    })
     this.#sight = new SightHost({
       schema,
       calls: new SightCalls(schema),
@@ -177,12 +173,12 @@ export class Fencepost implements AsyncDisposable {
    * UnhealthyError, BadKeyError, BadOptionError, UnreachableError, NotMigratedError, NotPermittedError
    */
   acquire(key: string | readonly string[], options: AcquireOptions = {}): Promise<Lock> {
-    return this.#ask(key, options, false) as Promise<Lock>
+    return this.#acquiring.ask(key, options, false) as Promise<Lock>
   }
 
   /** Takes a key if it is free: null when it is not. @throws as `acquire` does, but for the wait */
   tryAcquire(key: string | readonly string[], options: TryAcquireOptions = {}): Promise<Lock | null> {
-    return this.#ask(key, options, true)
+    return this.#acquiring.ask(key, options, true)
   }
 
   /**
@@ -200,18 +196,14 @@ export class Fencepost implements AsyncDisposable {
   ): Promise<T> {
     const section = typeof optionsOrSection === 'function' ? optionsOrSection : maybeSection
     const options = typeof optionsOrSection === 'function' ? {} : optionsOrSection
-    return await this.#run(key, options, section)
+    return await this.#acquiring.run(key, options, section)
   }
 
   /** Permits under a name: at most so many are out at any time. @throws BadKeyError, BadOptionError */
   semaphore(name: string, options: SemaphoreOptions): Semaphore<PermitOptions> {
     fullKey(this.#settings.namespace, name)
-    return new Semaphore(name, readPermits('permits', checkOptions(options).permits, mostPermits), {
-      acquire: (key, capacity, given) => this.#ask(key, given, false, capacity) as Promise<Lock>,
-      tryAcquire: (key, capacity, given) => this.#ask(key, given, true, capacity),
-      withPermits: (key, capacity, given, section) => this.#run(key, given, section, capacity),
-      resize: (key, capacity) => this.#resize(key, capacity),
-    })
+    const permits = readPermits('permits', checkOptions(options).permits, mostPermits)
+    return new Semaphore(name, permits, this.#acquiring)
   }
 
   /** Who holds and who waits: data, with which nothing can be released. @throws UnreachableError, NotMigratedError */
@@ -249,7 +241,7 @@ export class Fencepost implements AsyncDisposable {
       namespace: this.#settings.namespace,
       received: this.#roads.heard,
       polls: this.#watch.polls,
-      held: this.#sessions.all().reduce((total, session) => total + session.held.size, 0),
+      held: new Set(this.#sessions.all().flatMap(session => [...session.held.values()])).size,
       pending: this.#line.size,
     })
   }
@@ -275,73 +267,6 @@ export class Fencepost implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close()
-  }
-
-  #ask(
-    key: string | readonly string[],
-    options: AcquireOptions,
-    orNull: boolean,
-    capacity?: number,
-  ): Promise<Lock | null> {
-    return this.#asked(key, options, orNull, capacity).promise
-  }
-
-  /** Under the section around the caller; what that holds is not waited for. */
-  #asked(
-    key: string | readonly string[],
-    options: AcquireOptions,
-    orNull: boolean,
-    capacity?: number,
-  ): { promise: Promise<Lock | null>; id?: string } {
-    try {
-      const details = readRequest(this.#settings, key, options, orNull, capacity)
-      const task = this.#tasks.holding(details.keys ?? [details.key])
-      if (task) return { promise: Promise.resolve(reenter(task, details, options.reentrant ?? false)) }
-      return this.#request(details)
-    } catch (error) {
-      this.#metrics.notGranted(outcomeOf(error))
-      return { promise: Promise.reject(error) }
-    }
-  }
-
-  async #run<T>(
-    key: string | readonly string[],
-    options: AcquireOptions,
-    section: Section<T> | undefined,
-    capacity?: number,
-  ): Promise<T> {
-    if (typeof section !== 'function')
-      throw new BadOptionError('withLock: want a function to run under the lock')
-    const entered = entry()
-    const { promise, id } = this.#asked(key, options, false, capacity)
-    const lock = (await promise) as Lock
-    const running = runSection(lock, held =>
-      id === undefined ? section(held) : this.#tasks.run(held, id, entered, () => section(held)),
-    )
-    this.#sections.add(running)
-    try {
-      return await running
-    } finally {
-      this.#sections.delete(running)
-    }
-  }
-
-  async #resize(name: string, capacity: number): Promise<void> {
-    const key = fullKey(this.#settings.namespace, name)
-    readPermits('permits', capacity, mostPermits)
-    if (this.#closing !== undefined) throw new ClosedError('the client is closed')
-    await whileAlive(this.#desk.resize(key, capacity))
-  }
-
-  #request(details: RequestOptions): Request {
-    if (this.#closing !== undefined) throw new ClosedError('the client is closed')
-    if (details.signal?.aborted) throw new AbortedError(details.key, details.signal.reason)
-    this.#health.check(this.#settings.ttl)
-    this.#line.checkRoom(details.key, details.keys)
-    const request = new Request(details, this.#requestOwner, this.#tasks.context)
-    this.#line.add(request)
-    this.#desk.ask(request)
-    return request
   }
 
   #queued(request: Request, session: Session, expiresIn: number | null): void {
@@ -390,7 +315,7 @@ export class Fencepost implements AsyncDisposable {
     for (const session of this.#sessions.all()) {
       for (const holding of session.held.values()) (holding as Lock).announceShutdown()
     }
-    await settled([...this.#sections], timeout)
+    await settled(this.#acquiring.sections, timeout)
     // An acquire still in flight is answered first, so that its session is known and nothing of it is left.
     await within(this.#desk.asked(), 1_000)
     for (const session of this.#sessions.all()) session.end('shutdown')

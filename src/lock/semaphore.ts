@@ -8,9 +8,8 @@ export interface SemaphoreOptions {
 
 /** What a semaphore needs of its client. @typeParam O the options of one acquire */
 export interface SemaphoreHost<O> {
-  acquire(name: string, capacity: number, options: O): Promise<Lock>
-  tryAcquire(name: string, capacity: number, options: O): Promise<Lock | null>
-  withPermits<T>(name: string, capacity: number, options: O, section: Section<T>): Promise<T>
+  ask(name: string, options: O, orNull: boolean, capacity: number): Promise<Lock | null>
+  run<T>(name: string, options: O, section: Section<T> | undefined, capacity: number): Promise<T>
   resize(name: string, capacity: number): Promise<void>
 }
 
@@ -37,12 +36,12 @@ export class Semaphore<O extends object> {
 
   /** Waits in line for permits. @throws LimitMismatchError, and what `Fencepost.acquire` throws */
   acquire(options: O = {} as O): Promise<Lock> {
-    return this.#host.acquire(this.name, this.#permits, options)
+    return this.#host.ask(this.name, options, false, this.#permits) as Promise<Lock>
   }
 
   /** Permits if they are free and nobody is in line: null when not. @throws as `acquire` does, but for the wait */
   tryAcquire(options: O = {} as O): Promise<Lock | null> {
-    return this.#host.tryAcquire(this.name, this.#permits, options)
+    return this.#host.ask(this.name, options, true, this.#permits)
   }
 
   /** Runs `section` with permits, and gives them back when that has ended. @throws as `Fencepost.withLock` does */
@@ -50,10 +49,8 @@ export class Semaphore<O extends object> {
   async withPermits<T>(options: O, section: Section<T>): Promise<T>
   async withPermits<T>(optionsOrSection: O | Section<T>, maybeSection?: Section<T>): Promise<T> {
     const [options, section] =
-      typeof optionsOrSection === 'function'
-        ? [{} as O, optionsOrSection]
-        : [optionsOrSection, maybeSection as Section<T>]
-    return await this.#host.withPermits(this.name, this.#permits, options, section)
+      typeof optionsOrSection === 'function' ? [{} as O, optionsOrSection] : [optionsOrSection, maybeSection]
+    return await this.#host.run(this.name, options, section, this.#permits)
   }
 
   /**
