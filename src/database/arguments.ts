@@ -1,4 +1,4 @@
-import type { Asked, Witness } from './calls.ts'
+import type { Asked, Witness } from './answers.ts'
 
 /** An argument's name, its value as a parameter, and how `invoke` gets it as JSON, where that differs. */
 export type Argument = readonly [name: string, value: unknown, json?: () => unknown]

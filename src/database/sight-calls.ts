@@ -1,6 +1,6 @@
+import { type Answer, answerOf, type Witness } from './answers.ts'
 import { seenBy } from './arguments.ts'
 import { Calling, text } from './calling.ts'
-import { type Answer, answerOf, type Witness } from './calls.ts'
 import { standbyError } from './check.ts'
 import type { Wire } from './lane.ts'
 import { quoteIdentifier } from './migrations/quote.ts'

@@ -2,8 +2,9 @@
  * Asks the database: for grants, and what became of those that wait. One call at a time; while it is in flight the
  * next batch gathers.
  */
+
+import type { Answer } from '../database/answers.ts'
 import { Backoff } from '../database/backoff.ts'
-import type { Answer } from '../database/calls.ts'
 import { BrokenConnection, explain, isTransient } from '../database/failure.ts'
 import type { Wire } from '../database/lane.ts'
 import { UnreachableError } from '../errors.ts'

@@ -3,7 +3,7 @@
  * who all are; from all who might be, those are taken out, again and again, of whom that is not true. Who is left waits for
  * ever. It is given up by the youngest ticket among those that wait for each other, so that all who look agree.
  */
-import type { Wait } from '../database/calls.ts'
+import type { Wait } from '../database/answers.ts'
 import type { DeadlockStep } from '../errors.ts'
 
 interface Node {

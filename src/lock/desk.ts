@@ -1,5 +1,6 @@
+import type { Answer } from '../database/answers.ts'
 import { Backoff } from '../database/backoff.ts'
-import type { Answer, Calls } from '../database/calls.ts'
+import type { Calls } from '../database/calls.ts'
 import { BrokenConnection, endsConnection, explain, isTransient } from '../database/failure.ts'
 import type { Wire } from '../database/lane.ts'
 import { BadOptionError, DeadlockError, FencepostError, type LossReason, LostError } from '../errors.ts'

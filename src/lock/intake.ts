@@ -1,7 +1,7 @@
 /**
  * Takes in what was answered, whichever call it was. Each request is decided once, and what comes later changes nothing.
  */
-import type { Answer } from '../database/calls.ts'
+import type { Answer } from '../database/answers.ts'
 import { LimitMismatchError, LostError } from '../errors.ts'
 import type { Session } from '../session/session.ts'
 import type { Counter } from './counter.ts'

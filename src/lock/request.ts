@@ -1,5 +1,5 @@
 import { onAbort } from '../abort.ts'
-import type { Asked } from '../database/calls.ts'
+import type { Asked } from '../database/answers.ts'
 import { AbortedError, type FencepostError, LockTimeoutError, LostError } from '../errors.ts'
 import { outcomeOf, ticks } from '../metrics.ts'
 import type { Session } from '../session/session.ts'

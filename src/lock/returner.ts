@@ -2,8 +2,9 @@
  * Gives back: grants, places in line, whole sessions; and wakes those who are next. Everything here may be repeated
  * without harm, so it is tried until it is answered or the session is over.
  */
+
+import type { Answer } from '../database/answers.ts'
 import { Backoff } from '../database/backoff.ts'
-import type { Answer } from '../database/calls.ts'
 import { BrokenConnection, endsConnection, isTransient } from '../database/failure.ts'
 import type { Wire } from '../database/lane.ts'
 import { ticks } from '../metrics.ts'

@@ -1,4 +1,4 @@
-import type { Settled } from '../database/calls.ts'
+import type { Settled } from '../database/answers.ts'
 import type { Wire } from '../database/lane.ts'
 import type { Session } from '../session/session.ts'
 import type { Desk } from './desk.ts'

@@ -1,4 +1,4 @@
-import type { Answer } from '../database/calls.ts'
+import type { Answer } from '../database/answers.ts'
 import type { Session } from '../session/session.ts'
 
 /** Milliseconds: the first look where no notification can be expected, and the shortest time between two. */

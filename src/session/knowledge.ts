@@ -1,4 +1,4 @@
-import type { Witness } from '../database/calls.ts'
+import type { Witness } from '../database/answers.ts'
 import { type Moment, now, type Reading, wasStepped } from './clock.ts'
 
 /** What this client has seen of the server, over all its sessions: the source of the witness of every call. */

@@ -12,7 +12,8 @@
  * counts from when it received the same renewal, which is later, so the holder knows first.
  */
 import { randomUUID } from 'node:crypto'
-import type { Beat, Calls } from '../database/calls.ts'
+import type { Beat } from '../database/answers.ts'
+import type { Calls } from '../database/calls.ts'
 import { messageOf } from '../database/failure.ts'
 import type { Wire } from '../database/lane.ts'
 import { type LossReason, LostError, UnreachableError } from '../errors.ts'

@@ -1,4 +1,4 @@
-import type { Answer } from '../database/calls.ts'
+import type { Answer } from '../database/answers.ts'
 import { BadOptionError } from '../errors.ts'
 import { checkOptions, checkReason } from '../options.ts'
 import type { SightHost } from './host.ts'

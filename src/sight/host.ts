@@ -1,4 +1,4 @@
-import type { Witness } from '../database/calls.ts'
+import type { Witness } from '../database/answers.ts'
 import { explain, sqlState } from '../database/failure.ts'
 import type { Wire } from '../database/lane.ts'
 import type { SightCalls } from '../database/sight-calls.ts'

@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import type { Wait } from '../../src/database/calls.ts'
+import type { Wait } from '../../src/database/answers.ts'
 import { deadlockOf } from '../../src/lock/deadlock.ts'
 
 // What `waits_for` answers, judged: nodes are numbers, 0 the request that asks; even ones are in line, odd ones hold.

@@ -1,6 +1,7 @@
 // The holder's half of the promise that it knows first, with a database that answers as the test says.
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import type { Beat, Calls } from '../../src/database/calls.ts'
+import type { Beat } from '../../src/database/answers.ts'
+import type { Calls } from '../../src/database/calls.ts'
 import type { LossReason } from '../../src/errors.ts'
 import { Knowledge } from '../../src/session/knowledge.ts'
 import { Session, type SessionHost } from '../../src/session/session.ts'
