@@ -177,6 +177,7 @@ create function enqueue(session uuid, wants asked[], judged timestamptz) returns
 declare
   locked   text[];
   undone   uuid[] := '{}';
+  strange  uuid[];
   place    record;
   held     locks;
   ours     asked[];
@@ -216,10 +217,16 @@ begin
       continue;
     end if;
     if held.mode = 'permits' or place.wants_permits then
+      -- Not what is repeated from before a `resize`.
+      strange := array(
+        select w.request from unnest(ours) w
+         where not fits_kind(w, held)
+           and (select true from waiters x where x.request = w.request and x.key is not distinct from w.key limit 1) is null
+           and (select true from holders h where h.request = w.request and h.key is not distinct from w.key limit 1) is null);
       return query
         select w.request, 'mismatch', null::bigint, w.key, null::text, null::double precision, held.capacity::bigint from unnest(ours) w
-         where not fits_kind(w, held);
-      ours := array(select w from unnest(ours) w where fits_kind(w, held) order by w.place);
+         where w.request = any (strange);
+      ours := array(select w from unnest(ours) w where w.request <> all (strange) order by w.place);
     end if;
     -- Repeated. "You hold" comes from a transaction that wrote: under synchronous replication a read may answer too early.
     if held.request = any (place.requests) and held.session = enqueue.session and not held.released then
