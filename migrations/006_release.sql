@@ -238,6 +238,7 @@ declare
   locked text[];
   want   record;
   held   locks;
+  runs   boolean;
   share  holders;
   moved  answer[];
   result answer;
@@ -261,6 +262,8 @@ begin
       want.there := found;
     end if;
     select * into held from locks l where l.key = want.key and want.there;
+    runs := held.session = cancel.session and not held.released and exists (
+      select from waiters w where w.key = want.key and w.ticket > coalesce(held.served, 0) and w.session is not distinct from held.session and w.token > held.token);
     if held.mode is not null then
       select * into share from holders h where h.request = want.request and h.key is not distinct from want.key and h.session is not distinct from cancel.session;
       if found then
@@ -269,9 +272,7 @@ begin
       end if;
       -- Whom it kept waiting may fit by now.
       moved := serve(want.key, cancel.session);
-    elsif held.session = cancel.session and (held.request = want.request or held.request is null)
-       and not held.released and exists (
-         select from waiters w where w.key = want.key and w.ticket > coalesce(held.served, 0) and w.session is not distinct from held.session and w.token > held.token) then
+    elsif runs and (held.request = want.request or held.request is null) then
       -- By now its process may have passed it on: a run is taken away when nobody is left of it.
       if held.request is not null then
         update locks l set request = null where l.key = want.key;
