@@ -62,6 +62,15 @@ export class Stage {
     )
   }
 
+  /** Waits until so many hold a key. */
+  async holding(key: string, count: number): Promise<void> {
+    const look = async () => {
+      const rows = await this.sql('select from $schema.held where key = $1', [key])
+      return rows.length === count
+    }
+    await until(look, { what: `${count} hold ${key}` })
+  }
+
   /** Waits until so many are in line for a key. */
   async inLine(key: string, count: number): Promise<void> {
     const look = async () => {

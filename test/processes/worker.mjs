@@ -10,6 +10,9 @@ const locks = new Map()
 const histories = new Map()
 const clock = () => Number(process.hrtime.bigint() / 1000n) / 1000
 
+/** Of several keys, of the first. */
+const firstToken = lock => [...lock.tokens.values()][0]
+
 /** Every gate of a handle, read in this turn, the named one first. */
 function gates(lock, first = 'state') {
   const read = {
@@ -17,7 +20,7 @@ function gates(lock, first = 'state') {
     remaining: () => lock.remaining,
     aborted: () => lock.signal.aborted,
     assertHeld: () => lock.assertHeld(),
-    token: () => lock.token,
+    token: () => firstToken(lock),
   }
   const seen = {}
   for (const gate of [first, ...Object.keys(read)]) {
@@ -49,12 +52,14 @@ function watch(id, lock) {
 }
 
 listen({
-  acquire: async ({ id, key, options }) => {
+  acquire: async ({ id, key, options, capacity }) => {
     try {
-      const lock = await fp.acquire(key, options)
+      const lock = await (capacity
+        ? fp.semaphore(key, { permits: capacity }).acquire(options)
+        : fp.acquire(key, options))
       const at = clock()
       watch(id, lock)
-      say('granted', { id, key, at, token: lock.token })
+      say('granted', { id, key, at, token: firstToken(lock) })
     } catch (error) {
       say('refused', { id, key, at: clock(), code: error.code, reason: error.reason, message: error.message })
     }

@@ -1,4 +1,4 @@
-import type { AcquireOptions, FencepostOptions } from '../../src/index.ts'
+import type { AcquireOptions, FencepostOptions, PermitOptions } from '../../src/index.ts'
 import { Child, type ChildOptions, type Message } from '../support/child.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { until } from '../support/until.ts'
@@ -8,7 +8,16 @@ const script = new URL('./worker.mjs', import.meta.url)
 /** What of the options a message can carry. */
 type WorkerOptions = Pick<FencepostOptions, 'connectionString' | 'ttl' | 'poll' | 'owner' | 'listen'>
 
+/** What of an acquire's can. */
+type Options = Omit<AcquireOptions & PermitOptions, 'signal'>
+
+/** Whether it is permits that are asked for, and how many the semaphore has. */
+export interface Kind {
+  readonly capacity?: number | undefined
+}
+
 export interface Granted {
+  /** Of several keys, of the first. */
   readonly token: bigint
   /** Milliseconds by the clock that all processes of this machine share: {@link clock}. */
   readonly at: number
@@ -34,9 +43,9 @@ export class Worker extends Child {
   }
 
   /** Asks for a key; the name of the lock is known at once, its grant is what `granted` waits for. */
-  acquire(key: string, options: Omit<AcquireOptions, 'signal'> = {}): string {
+  acquire(key: string | readonly string[], options: Options = {}, { capacity }: Kind = {}): string {
     const id = `lock ${++this.#locks}`
-    this.send('acquire', { id, key, options })
+    this.send('acquire', { id, key, options, capacity })
     return id
   }
 
@@ -54,8 +63,12 @@ export class Worker extends Child {
   }
 
   /** Acquires a key that is to be had. */
-  async hold(key: string, options: Omit<AcquireOptions, 'signal'> = {}): Promise<Granted & { id: string }> {
-    const id = this.acquire(key, options)
+  async hold(
+    key: string | readonly string[],
+    options: Options = {},
+    kind: Kind = {},
+  ): Promise<Granted & { id: string }> {
+    const id = this.acquire(key, options, kind)
     return { id, ...(await this.granted(id)) }
   }
 
