@@ -83,6 +83,17 @@ describe('a semaphore', () => {
     expect(await out()).toBe(3)
   })
 
+  test('who wanted more than is free, and dies, lets in whom it kept waiting', async () => {
+    const [one, dying, other] = [stage.client(), stage.client({ ttl: '2s' }), stage.client()]
+    await one.semaphore('s', { permits: 3 }).acquire({ permits: 2 })
+    const heavy = await join(dying, 3, 2, 1)
+    const light = await join(other, 3, 1, 2)
+    await stage.bury(dying)
+    expect((await light.granted).permits).toBe(1)
+    await expect(heavy.granted).rejects.toMatchObject({ code: 'lost', reason: 'expired' })
+    expect(await out()).toBe(3)
+  })
+
   test('200 callers of four clients at once: never more out than there are, by the database and by themselves', async () => {
     const clients = [stage.client(), stage.client(), stage.client(), stage.client()]
     const limit = 7

@@ -107,6 +107,17 @@ describe('readers and writers in one line', () => {
     expect(await stage.holders('k')).toHaveLength(3)
   })
 
+  test('a writer who dies in line lets in the readers that it kept waiting, beside those who hold', async () => {
+    const [one, dying] = [stage.client(), stage.client({ ttl: '2s' })]
+    const reader = await one.acquire('k', shared)
+    const writer = await join(dying, 1)
+    const behind = await join(one, 2, shared)
+    await stage.bury(dying)
+    expect((await behind.granted).mode).toBe('shared')
+    expect(reader.state).toBe('held')
+    await expect(writer.granted).rejects.toMatchObject({ code: 'lost', reason: 'expired' })
+  })
+
   test('a writer is not starved by readers who come again and again', async () => {
     const [one, other] = [stage.client(), stage.client()]
     let isWritten = false
