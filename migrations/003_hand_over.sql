@@ -200,8 +200,8 @@ end $$;
 create function rest(key text, until timestamptz) returns answer[] language plpgsql as $$
 #variable_conflict use_column
 begin
-  update locks l set session = null, request = null, token_to = null, released = true, contended = true, forced_until = null, context = null,
-                     delay = null, rests_until = rest.until
+  update locks l set session = null, request = null, token = coalesce(l.token_to, l.token), token_to = null, released = true, contended = true,
+                     forced_until = null, context = null, delay = null, rests_until = rest.until
     where l.key = rest.key and (l.session is not null or not l.released or l.rests_until is distinct from rest.until);
   if found then perform durable(); end if;
   return array[row(null, 'rests', null, null, null, null, null)::answer];
@@ -212,8 +212,8 @@ end $$;
 create function close_line(head waiters, channel text) returns answer[] language plpgsql as $$
 #variable_conflict use_column
 begin
-  update locks l set session = null, request = null, mode = null, token_to = null, contended = true, released = false, forced_until = null,
-                     delay = null, rests_until = null, context = null
+  update locks l set session = null, request = null, mode = null, token = coalesce(l.token_to, l.token), token_to = null, contended = true,
+                     released = false, forced_until = null, delay = null, rests_until = null, context = null
     where l.key = head.key and (l.session is not null or l.released or l.mode is not null or l.rests_until is not null);
   -- Told once; who misses it looks within the poll interval.
   if not found then return array[row(null, 'closed', null, head.key, null, null, null)::answer]; end if;
