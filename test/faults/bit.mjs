@@ -2,7 +2,10 @@ import { clientFaults } from './faults/client-faults.mjs'
 import { serverFaults } from './faults/server-faults.mjs'
 
 /** Effects that any profile with faults is to have, whichever fault brought them about. */
-const always = ['staleWritesRefused', 'expiredUnderLiveHolder', 'handedOver', 'newIncarnations']
+const always = [
+  ...['staleWritesRefused', 'expiredUnderLiveHolder', 'handedOver', 'newIncarnations'],
+  ...['readersTogether', 'readersExpired', 'downgraded', 'heavyWaited', 'resized', 'linesClosed'],
+]
 
 /** The faults of the profile that have had no effect yet, so far as a run shows that goes on. */
 export function toothless(run, noted, faults) {
@@ -52,10 +55,37 @@ export function bites(run, noted, faults) {
     ),
     promotions: count(journal, e => e.event === 'incarnation' && Number(e.detail.timeline) > 0),
     graces: count(journal, e => e.event === 'graced'),
+    ...modes(run),
   }
   const wanted = [...clientFaults, ...serverFaults]
     .filter(fault => faults.includes(fault.name))
     .map(fault => fault.bite)
   const all = faults.length > 5 ? [...wanted, ...always] : wanted
   return Object.fromEntries([...new Set(all)].map(name => [name, seen[name] ?? 0]))
+}
+
+function modes({ events, journal }) {
+  const joined = journal.filter(entry => entry.event === 'joined')
+  const readers = joined.filter(({ detail }) => detail.permits === null)
+  const commits = new Map(readers.map(({ key, xid }) => [`${key} ${xid}`, 0]))
+  for (const { key, xid } of readers) commits.set(`${key} ${xid}`, (commits.get(`${key} ${xid}`) ?? 0) + 1)
+  const tickets = new Map(
+    journal.filter(({ event }) => event === 'ticket').map(({ request, xid }) => [request, xid]),
+  )
+  const expired = new Set(
+    journal.filter(({ event, detail }) => event === 'died' && detail.expired).map(({ session }) => session),
+  )
+  const done = op => events.filter(event => event.op === op && event.phase === 'ok').length
+  return {
+    readersTogether: [...commits.values()].filter(count => count > 1).length,
+    heavyWaited: joined.filter(
+      ({ detail, request, xid }) => Number(detail.permits) >= 4 && tickets.get(request) !== xid,
+    ).length,
+    linesClosed: journal.filter(
+      ({ event, detail }) => event === 'unheld' && detail.mode === null && !detail.marked && !detail.rests,
+    ).length,
+    readersExpired: journal.filter(({ event, session }) => event === 'left' && expired.has(session)).length,
+    downgraded: done('downgrade'),
+    resized: done('resize'),
+  }
 }

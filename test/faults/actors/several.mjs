@@ -1,8 +1,8 @@
 import { sleep } from '../history.mjs'
-import { ask, giveBack, probe, take, work } from './section.mjs'
+import { ask, giveBack, probe, take, unread, work } from './section.mjs'
 import { write } from './write.mjs'
 
-/** Random sets of several keys in any order, among requests for one of them. */
+/** Random sets of several keys in any order, among requests for one of them, shared ones too. */
 export const several = {
   name: 'several',
   copies: 4,
@@ -21,17 +21,20 @@ async function section(ctx) {
   probe(ctx, held)
   if (random.chance(0.03)) await work(ctx, held, random.between(300, 1_500))
   else if (random.chance(0.3)) await sleep(random.between(0, 10))
-  if (random.chance(0.4)) await write(ctx, 'guard', random.pick(held.grants))
+  if (random.chance(0.4) && !held.level) await write(ctx, 'guard', random.pick(held.grants))
   probe(ctx, held)
   await giveBack(ctx, held)
   await sleep(random.between(0, 15))
 }
 
-const patience = random => (random.chance(0.25) ? random.between(1, 60) : 20_000)
+const patience = random => (random.chance(0.25) ? random.between(1, 250) : 20_000)
 
 function one(ctx) {
   const { random } = ctx
-  return take(ctx, random.pick(keys), { timeout: patience(random) })
+  const timeout = patience(random)
+  // The others are for the rule that takes a key for one lock.
+  if (random.chance(0.4)) return take(ctx, random.pick(keys.slice(0, 2)), { timeout, mode: 'shared' })
+  return take(ctx, random.pick(keys), { timeout }, 'acquire', random.chance(0.5) ? unread : undefined)
 }
 
 function many(ctx) {
@@ -41,7 +44,7 @@ function many(ctx) {
   const isAborted = random.chance(0.1)
   const options = {
     ...(way === 'acquire' && { timeout: patience(random) }),
-    ...(isAborted && { signal: AbortSignal.timeout(Math.ceil(random.between(1, 80))) }),
+    ...(isAborted && { signal: AbortSignal.timeout(Math.ceil(random.between(1, 250))) }),
   }
   return ask(ctx, set, { way }, label => ctx.fp[way](set, { ...options, label }))
 }

@@ -12,7 +12,9 @@ const confirmed = 900
 export const abortsClean: Rule = run => {
   const found: Violation[] = []
   const tickets = new Map<string, { session: string | null; gone: number }>()
+  const died = new Map<string, number>()
   for (const { event, key, label, session, at } of run.journal) {
+    if (event === 'died' && session !== null) died.set(session, at)
     if (label === null || key === null) continue
     const name = `${key} ${label}`
     if (event === 'ticket') tickets.set(name, { session, gone: Number.POSITIVE_INFINITY })
@@ -30,6 +32,8 @@ export const abortsClean: Rule = run => {
     const ticket = tickets.get(`${key} ${id}`)
     // The end of a record that is still growing says nothing.
     if (!ticket || ticket.gone <= t + 2 * grain || t > end - 1_000 || disturbed(event)) continue
+    // Its client has given up the whole session, which takes the ticket along.
+    if (Math.abs((died.get(String(ticket.session)) ?? Number.NEGATIVE_INFINITY) - t) < confirmed) continue
     const left = Number.isFinite(ticket.gone) ? `${(ticket.gone - t).toFixed(0)} ms longer` : 'for ever'
     found.push({
       rule: 'abort-clean',
@@ -43,9 +47,11 @@ export const abortsClean: Rule = run => {
 
 function disturbances(run: Run): (event: Event) => boolean {
   const faults = new Map<string, { from: number; until: number; target: string | undefined }>()
-  for (const { op, phase, id, t, target } of run.events) {
+  for (const { op, phase, id, t, target, life } of run.events) {
     if (op !== 'fault') continue
-    if (phase === 'invoke') faults.set(id, { from: t, until: Number.POSITIVE_INFINITY, target })
+    // A cancel is not flushed: the crash right after it brings the ticket back.
+    const from = life ? t - 1_000 : t
+    if (phase === 'invoke') faults.set(id, { from, until: Number.POSITIVE_INFINITY, target })
     else {
       const fault = faults.get(id)
       if (fault) fault.until = t

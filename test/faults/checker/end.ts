@@ -1,4 +1,4 @@
-import type { Event, Rule, Violation } from './history.ts'
+import type { Entry, Event, Rule, Violation } from './history.ts'
 
 /** Milliseconds after the calm within which everything that waits is served: a ttl, two polls, the longest sections. */
 const served = 15_000
@@ -23,6 +23,32 @@ export const nobodyForgotten: Rule = ({ events, final }) => {
       at: t,
       story: `${process} asked for it as ${id} and was not answered within ${served / 1_000} s of calm`,
     }))
+}
+
+/** A session that is closed leaves nothing in that commit but what a guard pins, which is marked. */
+export const givenBack: Rule = ({ journal }) => {
+  const found: Violation[] = []
+  const last = new Map(journal.map(({ xid, seq }) => [xid, seq]))
+  const closed = new Map<number, Entry>()
+  /** By session: what it has, as of now. */
+  const has = new Map<string, Map<string, Entry>>()
+  for (const entry of journal) {
+    const { event, session, key, token, request, xid, seq, detail } = entry
+    if (event === 'died' && detail.expired === false) closed.set(last.get(xid) ?? seq, entry)
+    const own = has.get(String(session)) ?? new Map<string, Entry>()
+    has.set(String(session), own)
+    if (event === 'joined') own.set(`${key} ${token}`, entry)
+    if (event === 'left' || event === 'pinned') own.delete(`${key} ${token}`)
+    if (event === 'ticket') own.set(`${key} ${request}`, entry)
+    if (event === 'unticket') own.delete(`${key} ${request}`)
+    const over = closed.get(seq)
+    for (const one of over ? (has.get(String(over.session))?.values() ?? []) : []) {
+      const what = one.token === null ? 'ticket' : `token ${one.token}`
+      const story = `the session of ${over?.label} was closed (journal ${over?.seq}), and the ${what} of ${one.label} is there`
+      found.push({ rule: 'given-back', key: one.key ?? undefined, at: one.at, story })
+    }
+  }
+  return found
 }
 
 /** Nothing is left when everybody has gone. */

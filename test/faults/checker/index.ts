@@ -1,6 +1,6 @@
 import { abortsClean } from './aborts.ts'
 import { beliefs } from './beliefs.ts'
-import { nobodyForgotten, nothingLeft, nothingUnhandled, refusedInWords } from './end.ts'
+import { givenBack, nobodyForgotten, nothingLeft, nothingUnhandled, refusedInWords } from './end.ts'
 import { deadStaysDead, endedRightly } from './grants.ts'
 import type { Rule, Run, Violation } from './history.ts'
 import { baseRises, graceKept, incarnationSeen } from './incarnations.ts'
@@ -35,6 +35,7 @@ const rules: readonly Rule[] = [
   baseRises,
   incarnationSeen,
   graceKept,
+  givenBack,
   nobodyForgotten,
   nothingLeft,
   nothingUnhandled,

@@ -24,27 +24,35 @@ export const inLine: Rule = run => {
   return found
 }
 
+/** Milliseconds that a quarantine may last: the max_ttl of the campaign, and a margin. */
+const quarantine = 3_500
+
 /**
  * P3 and P4 for heads and closed lines: no commit leaves somebody at the head of a line who could be granted beside those
  * who hold the key, so that readers there are granted together; nor a key closed, or a head open, for nobody. What is marked
- * is left to the next call.
+ * is left to the next call, and in a quarantine who asks anew waits.
  */
 export const served: Rule = run => {
   const found: Violation[] = []
   const died = new Map<string, number>()
-  for (const { event, session, seq } of run.journal) if (event === 'died' && session) died.set(session, seq)
+  const quarantines: number[] = []
+  for (const { event, session, seq, at, detail } of run.journal) {
+    if (event === 'died' && session) died.set(session, seq)
+    if (event === 'incarnation' && detail.quarantine === true) quarantines.push(at)
+  }
   for (const [key, entries] of byKey(run.journal)) {
     const isDead = ({ session, seq }: Pick<Entry, 'session' | 'seq'>) =>
       (died.get(String(session)) ?? seq) < seq
     // What the dead leave in line is cleared away without a look at the line.
     const judged = entries.filter(
-      ({ event, session, seq }) => event !== 'unticket' || !isDead({ session, seq }),
+      ({ event, session, seq }) => event !== 'write' && (event !== 'unticket' || !isDead({ session, seq })),
     )
     const last = new Set(new Map(judged.map(({ xid, seq }) => [xid, seq])).values())
     let before: Entry | undefined
     for (const { entry, state } of replay(entries)) {
       const story = before && last.has(before.seq) ? unserved(state, before.seq, isDead) : undefined
-      if (before && story !== undefined)
+      const isBound = quarantines.some(at => at <= Number(before?.at) && Number(before?.at) < at + quarantine)
+      if (before && story !== undefined && !isBound)
         found.push({ rule: 'served', key, at: before.at, story: `after journal ${before.seq} ${story}` })
       before = entry
     }

@@ -1,12 +1,17 @@
 import { byKey, type Entry, type Rule, type Violation } from './history.ts'
-import { isDowngrade, type KeyState, permitsOut, replay } from './replay.ts'
+import { isDowngrade, type KeyState, permitsOut, replay, type Waiting } from './replay.ts'
 
 /** P1 by the database's record: never a writer beside a reader, never more permits than there are. */
 export const modesExclude: Rule = run => {
   const found: Violation[] = []
   for (const [key, entries] of byKey(run.journal)) {
+    const asked = new Map<string, Waiting>()
     for (const { entry, state } of replay(entries)) {
-      const beside = besides(entry, state)
+      const own = entry.event === 'unticket' && state.line.get(String(entry.request))
+      if (own) asked.set(String(entry.request), own)
+      const alone = entry.event === 'joined' && asked.get(String(entry.request))?.mode === null
+      const beside =
+        alone && !isDowngrade(entry, state) ? 'others, and had asked to be alone' : besides(entry, state)
       if (beside === undefined) continue
       const story = `token ${entry.token} was granted to ${entry.label} (journal ${entry.seq}) beside ${beside}`
       found.push({ rule: 'exclusion', key, at: entry.at, story })
@@ -37,15 +42,22 @@ function besides(entry: Entry, state: KeyState): string | undefined {
  */
 export const levelsRise: Rule = run => {
   const found: Violation[] = []
+  const told = new Set<string>()
+  for (const { op, phase, key, token } of run.events)
+    if (op === 'acquire' && phase === 'ok') told.add(`${key} ${token}`)
   for (const [key, entries] of byKey(run.journal)) {
     const highest = { level: 0n, seq: 0, isShared: false }
+    // Whose turn in a run never came has no level.
+    const isNone = ({ event, token }: Entry) =>
+      token?.startsWith('-') || (event === 'run' && !told.has(`${key} ${token}`))
     const stale = new Set(entries.map(({ event, detail }) => event === 'renumbered' && String(detail.from)))
     for (const { entry, state } of replay(entries)) {
       const { event, token, seq, at } = entry
       const say = (story: string) => found.push({ rule: 'levels', key, at, story })
       if (event === 'altered') say(`the grant of token ${token} was altered (journal ${seq})`)
       const level = levelOf(entry)
-      if (level === undefined || token === null || (event === 'granted' && stale.has(token))) continue
+      if (level === undefined || token === null || isNone(entry) || (event === 'granted' && stale.has(token)))
+        continue
       if (level < highest.level && (event === 'joined' || highest.isShared))
         say(
           `the level of token ${token}, ${level}, is below one before it, ${highest.level} (journal ${highest.seq})`,

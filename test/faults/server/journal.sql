@@ -73,6 +73,8 @@ begin
   elsif (new.key, new.token, new.session, new.request, new.permits, new.level)
         is distinct from (old.key, old.token, old.session, old.request, old.permits, old.level) then
     perform audit.note('altered', new.key, new.session, new.request, new.token, new.label, to_jsonb(old));
+  elsif new.released and not old.released then
+    perform audit.note('pinned', new.key, new.session, new.request, new.token, new.label, null);
   end if;
   return null;
 end $$;
@@ -121,7 +123,8 @@ create function audit.on_cluster() returns trigger language plpgsql security def
 begin
   if new.boot <> old.boot then
     perform audit.note('incarnation', null, null, null, null, null, jsonb_build_object('base', new.base::text,
-      'before', old.base::text, 'restarted', new.started_at <> old.started_at, 'timeline', new.timeline - old.timeline));
+      'before', old.base::text, 'restarted', new.started_at <> old.started_at, 'timeline', new.timeline - old.timeline,
+      'quarantine', new.quarantined_until > clock_timestamp()));
   elsif new.graced_at is distinct from old.graced_at then
     perform audit.note('graced', null, null, null, null, null, null);
   end if;
