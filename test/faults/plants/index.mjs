@@ -1,11 +1,10 @@
+import { modePlants } from './modes.mjs'
 import { patch, slowed, statement } from './patch.mjs'
 
-/**
- * What the oracle is tested with: each takes one protection out, by a change of the live SQL or of the client as it is
- * loaded. `rules` are those that are to find it; `faults`, what has to happen for it to matter; `copies`, which actors
- * run and how many of each, where not all as ever.
- */
-export const plants = [
+/** Who runs where a plant says nothing: all of the exclusive locks' actors, as ever. */
+const copies = { guarded: 4, fenced: 3, tries: 4, turns: 4, alone: 1, 'by-hand': 2, sleeper: 1 }
+
+const exclusivePlants = [
   {
     name: 'no-guard',
     says: 'assert_held refuses nothing',
@@ -35,8 +34,8 @@ export const plants = [
     sql: [
       patch(
         'release',
-        'and l.session is not distinct from release.session and not l.contended and not l.released',
-        'and l.session is not distinct from release.session and not l.released',
+        'and l.session is not distinct from release.session and l.mode is null and not l.contended and not l.released',
+        'and l.session is not distinct from release.session and l.mode is null and not l.released',
       ),
     ],
   },
@@ -61,8 +60,8 @@ export const plants = [
     sql: [
       patch(
         'release',
-        'where l.key = release.keys[1] and l.token + 0 = release.tokens[1]\n                        and l.session is not distinct from release.session and not l.contended',
-        'where l.key = release.keys[1] and not l.contended',
+        'where l.key = release.keys[1] and l.token + 0 = release.tokens[1]\n                        and l.session is not distinct from release.session and l.mode is null and not l.contended',
+        'where l.key = release.keys[1] and l.mode is null and not l.contended',
       ),
     ],
   },
@@ -242,3 +241,10 @@ export const plants = [
     ],
   },
 ]
+
+/**
+ * What the oracle is tested with: each takes one protection out, by a change of the live SQL or of the client as it is
+ * loaded. `rules` are those that are to find it; `faults`, what has to happen for it to matter; `copies`, which actors
+ * run and how many of each.
+ */
+export const plants = [...exclusivePlants.map(plant => ({ copies, ...plant })), ...modePlants]
