@@ -122,12 +122,54 @@ begin
     result := result || told;
     here.served := last;
   end loop;
-  update locks l set
-    token = here.token, served = here.served, released = deferred,
-    contended = exists (select from waiters w where w.key = serve.key and w.ticket > coalesce(here.served, 0))
-    where l.key = serve.key;
-  perform durable();
+  update locks l set token = here.token, served = here.served, released = deferred, contended = line.is_there
+    from (select exists (select from waiters w where w.key = serve.key and w.ticket > coalesce(here.served, 0)) as is_there) line
+    where l.key = serve.key
+      and (l.token, l.served, l.released, l.contended) is distinct from (here.token, here.served, deferred, line.is_there);
+  -- Else nobody was let in, and whoever called wrote what there was to write.
+  if found then perform durable(); end if;
   return result;
+end $$;
+
+-- A request, with its place in the call.
+create type asked as (
+  place int, key text, request uuid, waits boolean, label text, metadata jsonb,
+  mode text, permits int, capacity int, delay interval, context uuid, wide boolean
+);
+
+-- Lets in at once those who come to a head in whose line nobody stands: as many of the first of `wants`, in that order, as fit. It is
+-- what `serve` would do for them, without a ticket for each (a third of the cost). The caller holds the head FOR NO KEY UPDATE and the
+-- row of the session. Answers granted.
+create function admit(here locks, session uuid, wants asked[]) returns setof answer language plpgsql set enable_seqscan = off as $$
+#variable_conflict use_column
+declare
+  base bigint;
+  used bigint;
+begin
+  if here.contended or here.released or wants[1].mode is distinct from here.mode then return; end if;
+  select c.base into base from cluster c where (c.quarantined_until > clock_timestamp()) is not true;
+  if not found then return; end if;
+  if here.mode = 'permits' then
+    used := (select coalesce(sum(h.permits), 0) from holders h where h.key = here.key);
+    if used + wants[1].permits > here.capacity then return; end if;
+  end if;
+  if here.token = 0 then
+    here.token := base + nextval('fencing');
+    update locks l set token = here.token where l.key = here.key;
+  end if;
+  return query
+    with fitting as (
+      select w.* from (
+        select u.*, bool_and(u.mode is not distinct from here.mode) over line as alike, sum(u.permits) over line as wanted
+          from unnest(wants) u window line as (order by u.place)) w
+       where w.alike and (here.mode = 'shared' or used + w.wanted <= here.capacity) order by w.place),
+    granted as (
+      insert into holders (key, token, session, request, permits, level, context, label, metadata)
+        select here.key, base + nextval('fencing'), admit.session, f.request, f.permits, here.token, f.context, f.label, f.metadata
+          from fitting f
+        returning request, token)
+    select g.request, 'granted', g.token, here.key, null::text, null::double precision, here.token from granted g;
+  perform durable();
 end $$;
 
 -- Ends the grants (keys[i], tokens[i]) of holders, whose heads the caller has locked. One that a guard pins is marked instead.
@@ -186,6 +228,10 @@ begin
            u.token, u.key, null::text, null::double precision, null::bigint
       from unnest(keys, tokens) u(key, token);
   for place in select distinct o.key from unnest(own_keys, own_tokens) o(key, token) where o.token = any (gone) order by o.key loop
+    -- Nobody is in line, and the head stays.
+    continue when exists (
+      select from locks l where l.key = place and not l.contended and not l.released
+         and (l.mode = 'permits' or exists (select from holders h where h.key = place)));
     return query select * from tell(serve(place, release_holders.session));
   end loop;
 end $$;
@@ -317,6 +363,8 @@ drop function take_all(uuid, text[], uuid);
 drop function release_holders(uuid, text[], bigint[], text[]);
 drop function reap_holders(text, timestamptz);
 drop function end_holders(text[], bigint[]);
+drop function admit(locks, uuid, asked[]);
+drop type asked;
 drop function serve(text, uuid);
 drop function open_head(waiters);
 drop table holders;

@@ -3,12 +3,6 @@
 -- Taking keys: a set-based insert for those that are free, a place in line for the rest.
 select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true);
 
--- A request, with its place in the call.
-create type asked as (
-  place int, key text, request uuid, waits boolean, label text, metadata jsonb,
-  mode text, permits int, capacity int, delay interval, context uuid, wide boolean
-);
-
 -- Asks for keys[i] under the name requests[i], for all i in one commit. Where wait[i] is false (null: all wait) it is
 -- a try. Repeating a request is harmless. `seen`: see the type `witness`; `asks`: the type `terms`, as JSON (null: exclusive locks).
 -- A request for several keys is named once for each, in one call, with `wide` in its terms.
@@ -114,8 +108,9 @@ create function acquire_on_terms(session uuid, keys text[], requests uuid[], wai
 #variable_conflict use_column
 declare
   wants   asked[];
-  granted uuid[];
+  granted uuid[] := '{}';
   told    answer[];
+  terms   record;
 begin
   wants := array(
     select row(u.i, u.key, u.request, coalesce(u.wait, true), u.label, u.metadata, t.mode, t.permits, t.capacity,
@@ -123,10 +118,12 @@ begin
       from unnest(keys, requests, acquire_on_terms.wait, labels, acquire_on_terms.metadata, asks)
              with ordinality u(key, request, wait, label, metadata, ask, i)
       cross join lateral jsonb_populate_record(null::terms, coalesce(u.ask, '{}')) t order by u.i);
-  if exists (select from unnest(wants) w
-              where coalesce(w.mode, 'shared') not in ('shared', 'permits')
+  select bool_or(coalesce(w.mode, 'shared') not in ('shared', 'permits')
                  or (w.mode is not distinct from 'permits') <> coalesce(w.permits between 1 and w.capacity, false)
-                 or w.mode is not null and (w.wide or w.delay is not null)) then
+                 or w.mode is not null and (w.wide or w.delay is not null)) as mean_nothing,
+         bool_or(w.mode is null) as are_exclusive, bool_or(w.wide) as are_wide
+    into terms from unnest(wants) w;
+  if terms.mean_nothing then
     raise exception 'fencepost: terms that mean nothing' using errcode = 'FP005', hint = 'See the type "terms".';
   end if;
   if held_up > clock_timestamp() then
@@ -143,27 +140,33 @@ begin
            w.mode, w.capacity, w.delay, w.context, w.label, w.metadata
       from unnest(wants) w order by w.key, w.place
     on conflict (key) do nothing;
-  if held_up > clock_timestamp() then
-    update locks l set session = null, request = null, token = 0, contended = true, released = true, rests_until = held_up, delay = null,
-                       context = null
-      where l.key = any (keys) and l.session = acquire_on_terms.session and l.token < 0;
+  if terms.are_exclusive then
+    if held_up > clock_timestamp() then
+      update locks l set session = null, request = null, token = 0, contended = true, released = true, rests_until = held_up, delay = null,
+                         context = null
+        where l.key = any (keys) and l.session = acquire_on_terms.session and l.token < 0;
+    end if;
+    -- Of several keys, some may not be ours: those that are stay closed for the request, which stands in line.
+    if terms.are_wide then
+      update locks l set session = null, request = null, token = 0, contended = true, delay = null, context = null
+        where l.key = any (keys) and l.session = acquire_on_terms.session and l.token < 0 and l.request = any (array(
+          select w.request from unnest(wants) w
+            left join lateral (select l.key from locks l where l.key = w.key and l.request = w.request and l.token < 0 limit 1) l on true
+           where w.wide group by w.request having bool_or(l.key is null)));
+    end if;
+    -- Numbered when they are ours: a number drawn before the insert, which waits, may be stale.
+    with numbered as (
+      update locks l set token = (select c.base from cluster c) + nextval('fencing')
+        where l.key = any (keys) and l.session = acquire_on_terms.session and l.token < 0 and l.request = any (requests)
+        returning l.request, l.token, l.key)
+    select coalesce(array_agg(n.request), '{}'), array_agg(row(n.request, 'granted', n.token, n.key, null, null, null)::answer)
+      into granted, told from numbered n;
   end if;
-  -- Of several keys, some may not be ours: those that are stay closed for the request, which stands in line.
-  update locks l set session = null, request = null, token = 0, contended = true, delay = null, context = null
-    where l.key = any (keys) and l.session = acquire_on_terms.session and l.token < 0 and l.request = any (array(
-      select w.request from unnest(wants) w
-        left join lateral (select l.key from locks l where l.key = w.key and l.request = w.request and l.token < 0 limit 1) l on true
-       where w.wide group by w.request having bool_or(l.key is null)));
-  -- Numbered when they are ours: a number drawn before the insert, which waits, may be stale.
-  with numbered as (
-    update locks l set token = (select c.base from cluster c) + nextval('fencing')
-      where l.key = any (keys) and l.session = acquire_on_terms.session and l.token < 0 and l.request = any (requests)
-      returning l.request, l.token, l.key)
-  select coalesce(array_agg(n.request), '{}'), array_agg(row(n.request, 'granted', n.token, n.key, null, null, null)::answer)
-    into granted, told from numbered n;
   perform durable();
-  return query select * from unnest(told);
-  wants := array(select w from unnest(wants) w where w.request <> all (granted) order by w.place);
+  if cardinality(granted) > 0 then
+    return query select * from unnest(told);
+    wants := array(select w from unnest(wants) w where w.request <> all (granted) order by w.place);
+  end if;
   if cardinality(wants) > 0 then
     return query select * from enqueue(acquire_on_terms.session, wants, acquire_on_terms.judged);
   end if;
@@ -171,7 +174,8 @@ end $$;
 
 -- The second half of acquire: the keys that are taken. Locks their rows first, also where they are flagged already,
 -- so that a ticket is drawn under its key's row. No row any more: `again`, for no statement goes back to inserting.
--- A try stands in line as well where it could be served at once, and is taken out of it again.
+-- Who comes to a head where nobody is in line is let in at once, if they fit; else a try stands in line as well where it could be
+-- served, and is taken out of it again.
 create function enqueue(session uuid, wants asked[], judged timestamptz) returns setof answer language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -248,6 +252,14 @@ begin
                                  and h.session is not distinct from enqueue.session and not h.released);
         perform durable();
       end if;
+      moved := array(select a from admit(held, enqueue.session, array(
+        select w from unnest(ours) w where w.request <> all (told) order by w.place)) a);
+      if cardinality(moved) > 0 then
+        return query select * from unnest(moved);
+        told := told || array(select m.request from unnest(moved) m);
+        moved := '{}';
+      end if;
+      continue when (select count(*) from unnest(ours) w where w.request <> all (told)) = 0;
     end if;
     -- An exclusive lock moves on where its holder has given it back, or lost it; a head's line at any time.
     moves := held.mode is null and not (held.request = any (told)) is true
@@ -343,5 +355,4 @@ drop function fits_kind(asked, locks);
 drop function enqueue(uuid, asked[], timestamptz);
 drop function acquire_on_terms(uuid, text[], uuid[], boolean[], text[], jsonb[], jsonb[], timestamptz, timestamptz);
 drop function acquire(uuid, bigint, text[], uuid[], boolean[], text[], jsonb[], jsonb[], witness);
-drop type asked;
 update cluster set version = 4;
