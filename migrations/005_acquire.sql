@@ -99,6 +99,28 @@ begin
       left join unnest(granted) g on g = u.request where g is null order by u.i), judged_at(acquire.seen));
 end $$;
 
+-- Requests, with their places in a call and what they ask for. Errors: FP005 terms that mean nothing.
+create function asked_of(keys text[], requests uuid[], wait boolean[], labels text[], metadata jsonb[], asks jsonb[])
+  returns asked[] language plpgsql as $$
+#variable_conflict use_column
+declare
+  wants asked[];
+begin
+  wants := array(
+    select row(u.i, u.key, u.request, coalesce(u.wait, true), u.label, u.metadata, t.mode, t.permits, t.capacity,
+               t.delay * interval '1 ms', t.context, t.wide)::asked
+      from unnest(keys, requests, asked_of.wait, labels, asked_of.metadata, asks)
+             with ordinality u(key, request, wait, label, metadata, ask, i)
+      cross join lateral jsonb_populate_record(null::terms, coalesce(u.ask, '{}')) t order by u.i);
+  if exists (select from unnest(wants) w
+              where coalesce(w.mode, 'shared') not in ('shared', 'permits')
+                 or (w.mode is not distinct from 'permits') <> coalesce(w.permits between 1 and w.capacity, false)
+                 or w.mode is not null and (w.wide or w.delay is not null)) then
+    raise exception 'fencepost: terms that mean nothing' using errcode = 'FP005', hint = 'See the type "terms".';
+  end if;
+  return wants;
+end $$;
+
 -- The same for requests on terms of their own. One insert again, for rows that are inserted in two steps would be waited for out of
 -- order: grants where exclusive locks are asked for, and heads without a holder for the rest, who then stand in line as everybody does.
 -- In a quarantine it grants nothing: rows that rest until it ends (`held_up`), and everybody is in line.
@@ -112,28 +134,8 @@ declare
   told    answer[];
   terms   record;
 begin
-  wants := array(
-    select row(u.i, u.key, u.request, coalesce(u.wait, true), u.label, u.metadata, t.mode, t.permits, t.capacity,
-               t.delay * interval '1 ms', t.context, t.wide)::asked
-      from unnest(keys, requests, acquire_on_terms.wait, labels, acquire_on_terms.metadata, asks)
-             with ordinality u(key, request, wait, label, metadata, ask, i)
-      cross join lateral jsonb_populate_record(null::terms, coalesce(u.ask, '{}')) t order by u.i);
-  select bool_or(coalesce(w.mode, 'shared') not in ('shared', 'permits')
-                 or (w.mode is not distinct from 'permits') <> coalesce(w.permits between 1 and w.capacity, false)
-                 or w.mode is not null and (w.wide or w.delay is not null)) as mean_nothing,
-         bool_or(w.mode is null) as are_exclusive, bool_or(w.wide) as are_wide
-    into terms from unnest(wants) w;
-  if terms.mean_nothing then
-    raise exception 'fencepost: terms that mean nothing' using errcode = 'FP005', hint = 'See the type "terms".';
-  end if;
-  if held_up > clock_timestamp() then
-    -- A try of what is free, or of several keys, is over: nothing of it stays.
-    return query
-      select w.request, 'busy', null::bigint, w.key, null::text, greatest(extract(epoch from held_up - clock_timestamp()) * 1000, 0)::float8, null::bigint
-        from unnest(wants) w where not w.waits and (w.wide or not exists (select from locks l where l.key = w.key));
-    wants := array(select w from unnest(wants) w
-                    where w.waits or w.wide is not true and exists (select from locks l where l.key = w.key) order by w.place);
-  end if;
+  wants := asked_of(keys, requests, acquire_on_terms.wait, labels, acquire_on_terms.metadata, asks);
+  select bool_or(w.mode is null) as are_exclusive, bool_or(w.wide) as are_wide into terms from unnest(wants) w;
   insert into locks (key, session, request, token, mode, capacity, delay, context, label, metadata)
     select w.key, case when w.mode is null then acquire_on_terms.session end, case when w.mode is null then w.request end,
            case when w.mode is null then -nextval('fencing') else 0 end,
@@ -353,6 +355,7 @@ select refuse_while_in_use();
 drop function settle_wide(uuid, asked[]);
 drop function fits_kind(asked, locks);
 drop function enqueue(uuid, asked[], timestamptz);
+drop function asked_of(text[], uuid[], boolean[], text[], jsonb[], jsonb[]);
 drop function acquire_on_terms(uuid, text[], uuid[], boolean[], text[], jsonb[], jsonb[], timestamptz, timestamptz);
 drop function acquire(uuid, bigint, text[], uuid[], boolean[], text[], jsonb[], jsonb[], witness);
 update cluster set version = 4;

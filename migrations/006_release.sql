@@ -106,9 +106,10 @@ end $$;
 -- wait. It is what a process does that hands a key round among its own: where nobody else is in line the new run is written as
 -- such, and no ticket is drawn that would be marked in the same commit.
 -- Answers what the two would, without `released` where the row stays the session's. `again` for the token: the session is not
--- what the caller takes it for, and nothing was done.
+-- what the caller takes it for, and nothing was done. `asks`: as of `acquire`, but for one key alone.
 create function release_and_acquire(session uuid, generation bigint, key text, token bigint, requests uuid[],
-                                    labels text[] default null, metadata jsonb[] default null, seen witness default null)
+                                    labels text[] default null, metadata jsonb[] default null, asks jsonb[] default null,
+                                    seen witness default null)
   returns setof answer
   language plpgsql security definer set search_path from current
   set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
@@ -118,9 +119,19 @@ declare
   moved  answer[];
   first  bigint;
   length int;
+  wants  asked[];
 begin
   if coalesce(cardinality(requests), 0) = 0 then
     raise exception 'fencepost: no requests' using errcode = 'FP005';
+  end if;
+  wants := case when asks is null then array(
+      select row(u.i, release_and_acquire.key, u.request, true, u.label, u.metadata, null, null, null, null, null, null)::asked
+        from unnest(requests, release_and_acquire.labels, release_and_acquire.metadata) with ordinality u(request, label, metadata, i)
+       order by u.i)
+    else asked_of(array_fill(release_and_acquire.key, array[cardinality(requests)]), requests, null, release_and_acquire.labels,
+                  release_and_acquire.metadata, asks) end;
+  if asks is not null and exists (select from unnest(wants) w where w.wide) then
+    raise exception 'fencepost: several keys are asked for by acquire' using errcode = 'FP005';
   end if;
   perform enter(release_and_acquire.seen);
   perform from sessions s
@@ -149,7 +160,7 @@ begin
       select greatest(held.served, max(g.ticket)) into held.served from gone g;
     end if;
     perform from locks l
-      where l.key = held.key and (not held.contended or not exists (select from waiters w where w.key = held.key and w.ticket > coalesce(held.served, 0)))
+      where l.key = held.key and asks is null and (not held.contended or not exists (select from waiters w where w.key = held.key and w.ticket > coalesce(held.served, 0)))
         and not exists (select from cluster c where c.quarantined_until > clock_timestamp())
       for update skip locked;
     if found then
@@ -188,10 +199,7 @@ begin
     return query select * from tell(moved);
   end if;
   -- Behind whoever was in line.
-  return query select * from enqueue(release_and_acquire.session, array(
-    select row(u.i, release_and_acquire.key, u.request, true, u.label, u.metadata, null, null, null, null, null, null)::asked
-      from unnest(requests, release_and_acquire.labels, release_and_acquire.metadata) with ordinality u(request, label, metadata, i)
-     order by u.i), judged_at(release_and_acquire.seen));
+  return query select * from enqueue(release_and_acquire.session, wants, judged_at(release_and_acquire.seen));
 end $$;
 
 -- Says for runs whose turn it is, under tokens[i] of keys[i]: from then on that is who holds by what people see, and who had a
@@ -299,6 +307,6 @@ select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', t
 select refuse_while_in_use();
 drop function cancel(uuid, text[], uuid[], boolean, witness);
 drop function turn(uuid, text[], bigint[], witness);
-drop function release_and_acquire(uuid, bigint, text, bigint, uuid[], text[], jsonb[], witness);
+drop function release_and_acquire(uuid, bigint, text, bigint, uuid[], text[], jsonb[], jsonb[], witness);
 drop function release(uuid, text[], bigint[], boolean, witness);
 update cluster set version = 5;

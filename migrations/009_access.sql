@@ -73,7 +73,8 @@ begin
          where dispatch.function = 'release'
         union all select r.* from release_and_acquire(session, (a->>'generation')::bigint, keys[1], (a->'tokens'->>0)::bigint, requests,
           array(select jsonb_array_elements_text(a->'labels')),
-          array(select nullif(e, 'null') from jsonb_array_elements(a->'metadata') e), seen) r
+          array(select nullif(e, 'null') from jsonb_array_elements(a->'metadata') e),
+          nullif(array(select nullif(e, 'null') from jsonb_array_elements(a->'asks') e), '{}'), seen) r
          where dispatch.function = 'release_and_acquire'
         union all select r.* from cancel(session, keys, requests, durable, seen) r where dispatch.function = 'cancel'
         union all select r.* from tick(session, keys, requests, seen) r where dispatch.function = 'tick'
@@ -107,7 +108,7 @@ do $do$ begin
     create procedure %1$I.release_and_notify(session uuid, keys text[], tokens bigint[], seen %1$I.witness, own text,
                                              generation bigint default null, requests uuid[] default null,
                                              labels text[] default null, metadata jsonb[] default null,
-                                             inout answers jsonb default null) language plpgsql as %2$L
+                                             asks jsonb[] default null, inout answers jsonb default null) language plpgsql as %2$L
   $sql$, current_schema(), format($body$
     declare
       told  %1$I.answer[];
@@ -118,7 +119,7 @@ do $do$ begin
       elsif cardinality(keys) is distinct from 1 or cardinality(tokens) is distinct from 1 then
         raise exception 'fencepost: want one key to ask for anew' using errcode = 'FP005';
       else
-        told := array(select r from %1$I.release_and_acquire(session, generation, keys[1], tokens[1], requests, labels, metadata, seen) r
+        told := array(select r from %1$I.release_and_acquire(session, generation, keys[1], tokens[1], requests, labels, metadata, asks, seen) r
                        where r.outcome <> 'released');
       end if;
       answers := (
@@ -198,7 +199,7 @@ drop function grant_operator(name);
 drop function grant_application(name);
 drop function grant_routines(name, text[]);
 drop function close_to_public();
-drop procedure release_and_notify(uuid, text[], bigint[], witness, text, bigint, uuid[], text[], jsonb[], jsonb);
+drop procedure release_and_notify(uuid, text[], bigint[], witness, text, bigint, uuid[], text[], jsonb[], jsonb[], jsonb);
 drop procedure invoke(text, jsonb, jsonb);
 drop function dispatch(text, jsonb);
 drop function configure(interval, text);

@@ -184,7 +184,13 @@ export class Calls {
     ]
     if (anew) {
       const { generation, asked } = anew
-      args.push(['generation', generation], requestsOf(asked), labelsOf(asked), metadataOf(asked))
+      args.push(
+        ['generation', generation],
+        requestsOf(asked),
+        labelsOf(asked),
+        metadataOf(asked),
+        termsOf(asked),
+      )
     }
     const shape = anew ? releasingAndAsking : releasing
     return await this.#answers(wire, timeout, 'release_and_notify', args, shape)

@@ -73,7 +73,7 @@ export class Asker {
     if (
       taken.length === 0 ||
       taken.length > batchSize ||
-      taken.some(({ waits, givenUp, terms }) => !waits || givenUp || terms !== undefined)
+      taken.some(({ waits, givenUp, keys }) => !waits || givenUp || keys !== undefined)
     )
       return undefined
     this.#queue = this.#queue.filter(request => !ours(request))

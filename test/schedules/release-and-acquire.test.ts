@@ -179,3 +179,52 @@ test('without requests it is refused', async () => {
   await expect(one.releaseAndAcquire(key, token, [])).rejects.toMatchObject({ code: 'FP005' })
   expect(await stage.lock(key)).toMatchObject({ token })
 })
+
+const onTerms = async (actor: Actor, token: bigint, asks: readonly object[]) => {
+  const requests = ids(asks.length)
+  const answers = await actor.sql(
+    'select request, outcome, token, level from $schema.release_and_acquire($1, 1, $2, $3, $4, asks => $5)',
+    [actor.session, key, String(token), requests, asks.map(ask => JSON.stringify(ask))],
+  )
+  return requests.map(request => answers.find(answer => answer.request === request))
+}
+const taken = async (actor: Actor, ask: object) => {
+  const [answer] = await actor.sql(
+    'select outcome, token from $schema.acquire($1, 1, array[$2], array[$3::uuid], asks => array[$4::jsonb])',
+    [actor.session, key, randomUUID(), JSON.stringify(ask)],
+  )
+  return BigInt(answer?.token ?? 0)
+}
+
+test('permits: who asks in the call that gives some back has them next, while they fit, and stands in line else', async () => {
+  const permits = (count: number) => ({ mode: 'permits', permits: count, capacity: 3 })
+  const token = await taken(one, permits(2))
+  const [first, second, third] = await onTerms(one, token, [permits(1), permits(3), permits(1)])
+  expect([first?.outcome, second?.outcome, third?.outcome]).toEqual(['granted', 'queued', 'queued'])
+  expect(await stage.sql('select permits from $schema.holders where key = $1', [key])).toEqual([
+    { permits: 1 },
+  ])
+  // Somebody is in line: who asks now is behind them, also where it would fit.
+  const [last] = await onTerms(one, BigInt(first?.token), [permits(1)])
+  expect(last?.outcome).toBe('queued')
+  expect(await stage.sql('select permits from $schema.holders where key = $1', [key])).toEqual([
+    { permits: 3 },
+  ])
+})
+
+test('a reader who gives it back in the call in which readers and a writer ask: the readers are let in', async () => {
+  const shared = { mode: 'shared' }
+  await taken(other, shared)
+  const token = await taken(one, shared)
+  const asked = await onTerms(one, token, [shared, shared, {}, shared])
+  expect(asked.map(answer => answer?.outcome)).toEqual(['granted', 'granted', 'queued', 'queued'])
+  expect(asked[0]?.level).toBe(asked[1]?.level)
+  expect(await stage.sql('select count(*)::int as count from $schema.holders where key = $1', [key])).toEqual(
+    [{ count: 3 }],
+  )
+})
+
+test('several keys are not asked for in it', async () => {
+  const token = await taken(one, {})
+  await expect(onTerms(one, token, [{ wide: true }])).rejects.toMatchObject({ code: 'FP005' })
+})
