@@ -213,9 +213,10 @@ create function close_line(head waiters, channel text) returns answer[] language
 #variable_conflict use_column
 begin
   update locks l set session = null, request = null, mode = null, token = coalesce(l.token_to, l.token), token_to = null, contended = true,
-                     released = false, forced_until = null, delay = null, rests_until = null, context = null
-    where l.key = head.key and (l.session is not null or l.released or l.mode is not null or l.rests_until is not null);
-  -- Told once; who misses it looks within the poll interval.
+                     released = false, forced_until = null, delay = null, rests_until = null, context = null, served = head.ticket - 1
+    where l.key = head.key
+      and (l.session is not null or l.released or l.mode is not null or l.rests_until is not null or l.served is distinct from head.ticket - 1);
+  -- Told once, by `served`, which is so low for nobody else; who misses it looks within the poll interval.
   if not found then return array[row(null, 'closed', null, head.key, null, null, null)::answer]; end if;
   perform durable();
   return array[row(null, 'handed', null, head.key, close_line.channel, null, null)::answer];

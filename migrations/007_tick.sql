@@ -31,8 +31,16 @@ begin
     for update skip locked;
   over_all := found and judged is not null;
   if over_all then update reaper set looked_at = clock_timestamp(); end if;
+  -- Requests for several keys whose turn seems to have come: all of the keys are nobody's.
+  wide := array(select u.request from unnest(tick.requests) u(request) group by u.request having count(*) > 1);
+  if cardinality(wide) > 0 then
+    wide := array(select u.request from unnest(tick.keys, tick.requests) u(key, request)
+                    left join lateral (select l.key from locks l where l.key = u.key and l.session is null and l.mode is null limit 1) l on true
+                   where u.request = any (wide) group by u.request having count(*) = count(l.key));
+  end if;
   -- Whoever was woken comes for its grant: what has to be looked after can wait for the next tick, that is a second at most.
-  if not over_all and (exists (
+  -- Not so keys that are closed for somebody here: nobody else takes them, and nobody says so again.
+  if not over_all and cardinality(wide) = 0 and (exists (
        select from locks l where l.key = any (tick.keys) and l.session is not distinct from tick.session and l.request = any (tick.requests)
                              and not l.released)
      or exists (select from holders h where h.request = any (tick.requests) and h.session is not distinct from tick.session and not h.released)) then
@@ -50,10 +58,6 @@ begin
                                              where l.key = any (tick.keys) and l.session is null));
   end if;
   perform mend_lines(tick.keys, tick.requests);
-  -- Requests for several keys whose turn seems to have come: all of the keys are nobody's.
-  wide := array(select u.request from unnest(tick.keys, tick.requests) u(key, request)
-                  left join lateral (select l.key from locks l where l.key = u.key and l.session is null and l.mode is null limit 1) l on true
-                 group by u.request having count(*) > 1 and count(*) = count(l.key));
   if cardinality(wide) > 0 then
     perform from sessions s where s.id = tick.session and s.died is null for key share skip locked;
     if not found then wide := '{}'; end if;
