@@ -197,6 +197,7 @@ declare
   ours     asked[];
   standing asked[];
   moves    boolean;
+  behind   boolean;
   moved    answer[];
   told     uuid[] := '{}';
   expiring double precision;
@@ -276,6 +277,9 @@ begin
              and (held.released or held.forced_until <= enqueue.judged or not is_alive(held.session, enqueue.judged));
     standing := array(select w from unnest(ours) w
                        where w.request <> all (told) and (w.waits or w.wide or held.mode is not null or moves and w.mode is not null) order by w.place);
+    -- Behind somebody alive who does not fit: whoever makes room serves the line, and who is in it looks after the holders.
+    behind := held.mode is not null and held.contended and not held.released and not exists (select from unnest(standing) w where not w.waits)
+              and exists (select from first_of(held) f where is_alive(f.session, enqueue.judged));
     if cardinality(standing) > 0 then
       update locks l set contended = true, served = pg_sequence_last_value('waiters_ticket_seq') where l.key = place.key and not l.contended;
       insert into waiters (key, session, request, label, metadata, mode, permits, capacity, delay, context, wide)
@@ -286,7 +290,7 @@ begin
     end if;
     if moves then
       moved := take(place.key, enqueue.session, not held.released);
-    elsif held.mode is not null then
+    elsif held.mode is not null and not behind then
       moved := serve(place.key, enqueue.session);
       if (select count(*) from unnest(moved) m where m.outcome = 'granted') < cardinality(standing)
          and reap_holders(place.key, enqueue.judged) then
