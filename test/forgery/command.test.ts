@@ -39,7 +39,7 @@ test.each(texts)('inspect and release take %j for the key and the reason', async
   expect(seen).toMatchObject({ code: 0, errors: '' })
   expect(JSON.parse(seen.out)).toMatchObject({
     key: text,
-    held: { key: text, label: text, metadata: { [text]: text }, token: String(lock.token) },
+    held: [{ key: text, label: text, metadata: { [text]: text }, token: String(lock.token) }],
   })
   const taken = await run('release', '--schema', db.schema, '--json', `--reason=${text}`, '--now', '--', text)
   expect(taken).toMatchObject({ code: 0, errors: '' })
