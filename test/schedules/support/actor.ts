@@ -16,6 +16,14 @@ export interface Answer {
   readonly expires_in: number | null
 }
 
+/** The SQL type `terms`, or what of it is asked for. */
+export interface Terms {
+  readonly mode?: 'shared' | 'permits'
+  readonly permits?: number
+  readonly capacity?: number
+  readonly wide?: boolean
+}
+
 /** What a caller says it has seen: the highest base, the server's time, the milliseconds since. */
 export interface Seen {
   readonly base?: bigint
@@ -37,6 +45,8 @@ interface Asking {
   readonly wait?: boolean
   readonly generation?: number
   readonly seen?: Seen
+  /** Of each key. */
+  readonly terms?: readonly Terms[]
 }
 
 /** One session on one connection, whose transactions the test begins and ends as its schedule says. */
@@ -99,15 +109,16 @@ export class Actor {
     keys: readonly string[],
     requests: readonly string[] = keys.map(() => randomUUID()),
     wait: readonly boolean[] | null = null,
-    { generation = 1, seen }: Pick<Asking, 'generation' | 'seen'> = {},
+    { generation = 1, seen, terms }: Pick<Asking, 'generation' | 'seen' | 'terms'> = {},
   ): Promise<Answer[]> {
-    return await this.#answers('acquire($1, $2, $3, $4, $5, seen => $6)', [
+    return await this.#answers('acquire($1, $2, $3, $4, $5, seen => $6, asks => $7::jsonb[])', [
       this.session,
       generation,
       keys,
       requests,
       wait,
       row(seen),
+      terms?.map(each => JSON.stringify(each)) ?? null,
     ])
   }
 
@@ -141,6 +152,14 @@ export class Actor {
 
   async tick(keys: readonly string[] = [], requests: readonly string[] = [], seen?: Seen): Promise<Answer[]> {
     return await this.#answers('tick($1, $2, $3, $4)', [this.session, keys, requests, row(seen)])
+  }
+
+  async downgrade(key: string, token: bigint | null): Promise<Answer[]> {
+    return await this.#answers('downgrade($1, $2, $3)', [this.session, key, String(token)])
+  }
+
+  async resize(key: string, capacity: number): Promise<Answer[]> {
+    return await this.#answers('resize($1, $2, $3)', [this.session, key, capacity])
   }
 
   async close(): Promise<Answer[]> {
