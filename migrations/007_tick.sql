@@ -18,6 +18,7 @@ create function tick(session uuid, keys text[] default '{}', requests uuid[] def
 declare
   judged   timestamptz;
   over_all boolean;
+  dead     uuid[];
   wide     uuid[];
   places   text[];
   place    text;
@@ -57,6 +58,7 @@ begin
                                   union all select f.session from locks l cross join lateral first_of(l) f
                                              where l.key = any (tick.keys) and l.session is null));
   end if;
+  if over_all then dead := array(select s.id from sessions s where s.died is not null limit 1000); end if;
   perform mend_lines(tick.keys, tick.requests);
   if cardinality(wide) > 0 then
     perform from sessions s where s.id = tick.session and s.died is null for key share skip locked;
@@ -79,18 +81,19 @@ begin
     union all
     select * from (select h.key from holders h where over_all and (h.released or h.forced_until <= judged) limit 1000) r
     union all
-    select * from (select l.key from locks l where over_all and l.session = any (array(
-                     select s.id from sessions s where s.died is not null limit 1000)) limit 1000) d
+    select * from (select l.key from locks l where l.session = any (dead) limit 1000) d
     union all
-    select * from (select h.key from holders h where over_all and h.session = any (array(
-                     select s.id from sessions s where s.died is not null limit 1000)) limit 1000) d
+    select * from (select h.key from holders h where h.session = any (dead) limit 1000) d
     union all
     select * from (select l.key from waiters w cross join lateral (select l.key from locks l where l.key = w.key and l.session is null limit 1) l
-                    where over_all and w.session = any (array(select s.id from sessions s where s.died is not null limit 1000)) limit 1000) d) c;
+                    where w.session = any (dead) limit 1000) d) c;
   if places is not null then
     places := lock_rows(places);
     foreach place in array places loop
       select * into held from locks l where l.key = place;
+      if dead <> '{}' and held.session is null then
+        delete from waiters w where w.key = place and w.ticket > coalesce(held.served, 0) and array_position(dead, w.session) is not null;
+      end if;
       if held.mode is not null then
         perform reap_holders(place, judged);
         moved := serve(place, tick.session);
@@ -199,8 +202,8 @@ begin
   if found then perform durable(); end if;
 end $$;
 
--- Tickets of the dead, then the dead that nothing names any more. Not tickets for what nobody holds by itself: a line that is closed
--- for one of them, or a head, is looked after with them.
+-- Tickets of the dead, then the dead that nothing names any more. Not tickets for what nobody holds by itself, whose line may be
+-- closed for one of them, or could be served without: there they go with a look at the key.
 create function clear_away() returns void language plpgsql as $$
 #variable_conflict use_column
 begin
