@@ -126,12 +126,13 @@ export function readRequest(
   capacity?: number,
 ): RequestOptions {
   const names = Array.isArray(name) ? readKeys(settings, name) : undefined
-  const wait = orNull ? 0 : checkOptions(options).timeout
+  const given = checkOptions(options).timeout
+  const wait = orNull ? 0 : given
   const timeout = wait === undefined ? undefined : milliseconds('timeout', wait, 0, unbounded)
   return {
     key: names ? names.join(', ') : fullKey(settings.namespace, name),
     ...readTerms(options, names, capacity),
-    ttl: checkOptions(options).ttl === undefined ? settings.ttl : checkTtl(options.ttl as Duration),
+    ttl: options.ttl === undefined ? settings.ttl : checkTtl(options.ttl),
     label: checkLabel('label', options.label),
     metadata: checkMetadata(options.metadata),
     signal: checkSignal(options.signal),
@@ -155,10 +156,15 @@ function readTerms(
   names: readonly string[] | undefined,
   capacity: number | undefined,
 ): Pick<RequestOptions, 'mode' | 'keys' | 'permits' | 'capacity' | 'lockDelay'> {
-  const mode = capacity ? 'permits' : (options.mode ?? 'exclusive')
-  if (mode !== 'permits' && mode !== 'exclusive' && mode !== 'shared')
+  const { mode: asked = 'exclusive', reentrant, permits = 1 } = options as Record<string, unknown>
+  if (capacity !== undefined && options.mode !== undefined)
+    throw new BadOptionError('mode: permits have none')
+  if (asked !== 'exclusive' && asked !== 'shared')
     throw new BadOptionError("mode: want 'exclusive' or 'shared'")
-  if (options.reentrant !== undefined && typeof options.reentrant !== 'boolean')
+  if (capacity === undefined && 'permits' in options && options.permits !== undefined)
+    throw new BadOptionError('permits: a lock has none; want `semaphore(name, { permits })`')
+  const mode = capacity === undefined ? asked : 'permits'
+  if (reentrant !== undefined && typeof reentrant !== 'boolean')
     throw new BadOptionError('reentrant: want true or false')
   const delay =
     options.lockDelay === undefined ? 0 : milliseconds('lockDelay', options.lockDelay, 0, 86_400_000)
@@ -172,7 +178,7 @@ function readTerms(
   return {
     mode,
     keys,
-    permits: capacity && readPermits('permits', (options as PermitOptions).permits ?? 1, capacity),
+    permits: capacity && readPermits('permits', permits, capacity),
     capacity,
     lockDelay: delay > 0 ? delay : undefined,
   }
