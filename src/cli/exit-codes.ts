@@ -13,7 +13,7 @@ export const exitCode = {
   notObtained: 75,
   /** `run`: the lock was lost, or about to be, and the command ended for it. */
   lost: 76,
-  /** The schema is not migrated, or the role may not use it: EX_CONFIG. */
+  /** The schema is not migrated, the role may not use it, or the name is in use as something else: EX_CONFIG. */
   misconfigured: 78,
   /** `run`: the command cannot be executed, as a shell says it. */
   notExecutable: 126,

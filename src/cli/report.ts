@@ -2,6 +2,7 @@ import {
   BadKeyError,
   BadOptionError,
   FencepostError,
+  LimitMismatchError,
   NotMigratedError,
   NotPermittedError,
   UnreachableError,
@@ -25,5 +26,6 @@ export function report(error: unknown): number {
 export function codeOf(error: FencepostError): number {
   if (error instanceof BadOptionError || error instanceof BadKeyError) return exitCode.usage
   if (error instanceof NotMigratedError || error instanceof NotPermittedError) return exitCode.misconfigured
+  if (error instanceof LimitMismatchError) return exitCode.misconfigured
   return error instanceof UnreachableError ? exitCode.unavailable : exitCode.failed
 }

@@ -67,9 +67,9 @@ test('who says another number of permits is refused, and both are named', async 
   const key = 'numbers'
   expect(await noWait(key, ['--permits', '1/3'])).toEqual(ran)
   const other = await noWait(key, ['--permits', '1/4'])
-  expect(other).toMatchObject({ code: 70, out: '' })
+  expect(other).toMatchObject({ code: 78, out: '' })
   expect(other.errors).toMatch(/\b3\b/)
   expect(other.errors).toMatch(/\b4\b/)
   const lock = await noWait(key, [])
-  expect(lock).toMatchObject({ code: 70, out: '' })
+  expect(lock).toMatchObject({ code: 78, out: '' })
 })

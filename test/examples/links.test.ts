@@ -13,6 +13,7 @@ describe.each([
   'docs/protocol.md',
   'docs/cli.md',
   'docs/sharing.md',
+  'docs/guarding.md',
   'bench/README.md',
 ])('%s', document => {
   const text = read(document)

@@ -18,7 +18,7 @@ export interface RunFlags {
 }
 
 /** So many of a semaphore's. */
-export interface Permits {
+interface Permits {
   readonly count: number
   readonly capacity: number
 }
