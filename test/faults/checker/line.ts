@@ -38,7 +38,7 @@ export const served: Rule = run => {
   const quarantines: number[] = []
   for (const { event, session, seq, at, detail } of run.journal) {
     if (event === 'died' && session) died.set(session, seq)
-    if (event === 'incarnation' && detail.quarantine === true) quarantines.push(at)
+    if (event === 'incarnation' && Number(detail.timeline) !== 0) quarantines.push(at)
   }
   for (const [key, entries] of byKey(run.journal)) {
     const isDead = ({ session, seq }: Pick<Entry, 'session' | 'seq'>) =>

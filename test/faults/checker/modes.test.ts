@@ -59,7 +59,6 @@ const run = (events: readonly Event[], journal: readonly Entry[], final?: Final)
   final,
 })
 const rulesOf = (it: Run): string[] => [...new Set(check(it).map(({ rule }) => rule))]
-/** Of the clients' word alone. */
 const toldOnly = (...events: Event[]): string[] =>
   rulesOf(run(events, [...born(1, 'permits', 4)])).filter(
     rule => rule !== 'recorded' && rule !== 'told-first',
@@ -190,6 +189,8 @@ describe('the line', () => {
     const late = ticket(6, 'c-1', 8, { mode: 'permits', permits: 1 })
     expect(rulesOf(run([], [...full, dead, late, entry(9, 'write')]))).toEqual([])
     expect(rulesOf(run([], [...full, light, head(6, 'permits', 3, true), entry(9, 'write')]))).toEqual([])
+    const promoted = entry(4, 'incarnation', { key: null, detail: { base: '2', before: '1', timeline: 1 } })
+    expect(rulesOf(run([], [...full, promoted, light, entry(9, 'write')]))).toEqual([])
   })
 
   test('a key that is closed for nobody', () => {
@@ -208,14 +209,17 @@ describe('several keys', () => {
   const both = ['x', 'y'].map(key => event(1, 'acquire', 'invoke', 'a-1', { key }))
 
   test('are granted all of them, and stood in line for', () => {
-    const one = granted(10, 'a-1', '2', 'x')
-    expect(rulesOf(run(both, [one]))).toEqual(['all-or-nothing'])
-    expect(rulesOf(run(both, [one, granted(10, 'a-1', '3', 'y')]))).toEqual([])
+    const inOne = granted(10, 'a-1', '2', 'x')
+    expect(rulesOf(run(both, [inOne]))).toEqual(['all-or-nothing'])
+    expect(rulesOf(run(both, [inOne, granted(10, 'a-1', '3', 'y')]))).toEqual([])
     const inX = ticket(10, 'a-1', 1, { wide: true }, 'x')
     expect(rulesOf(run(both, [inX]))).toEqual(['all-or-nothing'])
     const inBoth = [inX, ticket(10, 'a-1', 2, { wide: true }, 'y')]
     expect(rulesOf(run(both, inBoth))).toEqual([])
-    expect(rulesOf(run(both, [...inBoth, unticket(20, 'a-1', 1, 'x')]))).toEqual(['all-or-nothing'])
+    const one = [...inBoth, unticket(20, 'a-1', 1, 'x')]
+    expect(rulesOf(run(both, one))).toEqual(['all-or-nothing'])
+    const dead = entry(15, 'died', { ...of('a-1'), key: null })
+    expect(rulesOf(run(both, [...inBoth, dead, unticket(20, 'a-1', 1, 'x')]))).toEqual([])
   })
 
   test('what was inserted to be numbered, and given up in the same commit, is none', () => {

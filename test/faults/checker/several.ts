@@ -29,7 +29,8 @@ export const allOrNothing: Rule = run => {
         })
       if (!isWhole(granted)) tell('was granted', granted)
       // The tickets of the dead are cleared away one by one.
-      const death = died.get(String(last?.session)) ?? Number.POSITIVE_INFINITY
+      const session = commit.find(entry => entry.session !== null)?.session
+      const death = died.get(String(session)) ?? Number.POSITIVE_INFINITY
       if (!isWhole(inLine) && death > (last?.seq ?? 0)) tell('is in line for', inLine)
     }
   }

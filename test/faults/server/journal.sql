@@ -123,8 +123,7 @@ create function audit.on_cluster() returns trigger language plpgsql security def
 begin
   if new.boot <> old.boot then
     perform audit.note('incarnation', null, null, null, null, null, jsonb_build_object('base', new.base::text,
-      'before', old.base::text, 'restarted', new.started_at <> old.started_at, 'timeline', new.timeline - old.timeline,
-      'quarantine', new.quarantined_until > clock_timestamp()));
+      'before', old.base::text, 'restarted', new.started_at <> old.started_at, 'timeline', new.timeline - old.timeline));
   elsif new.graced_at is distinct from old.graced_at then
     perform audit.note('graced', null, null, null, null, null, null);
   end if;
