@@ -21,7 +21,7 @@ describe.each([
   test('leads to files and headings that are there', () => {
     for (const [, target] of text.matchAll(/\]\((?!https?:)([^)]+)\)/g)) {
       const [file = '', anchor] = String(target).split('#')
-      const path = join(dirname(document), file)
+      const path = file === '' ? document : join(dirname(document), file)
       expect(existsSync(`${root}${path}`), `${target} is not there`).toBe(true)
       if (anchor) expect(anchors(read(path))).toContain(anchor)
     }
