@@ -14,6 +14,14 @@ export interface Call {
   readonly words: string
 }
 
+/** What is asked for beyond an exclusive lock of one key. */
+interface Terms {
+  readonly mode?: 'shared' | 'permits'
+  readonly permits?: number
+  readonly capacity?: number
+  readonly wide?: boolean
+}
+
 /** A key, and by what name or number it is asked for. */
 export interface Place {
   readonly key: string
@@ -57,21 +65,45 @@ export const token = (key: string, number: number): Place => ({ key, token: numb
 export function acquire(
   session: string,
   places: readonly Place[],
-  options: { wait?: boolean; generation?: number; seen?: number } = {},
+  options: {
+    wait?: boolean
+    generation?: number
+    seen?: number
+    terms?: Terms | readonly (Terms | undefined)[]
+  } = {},
 ): Call {
-  const { wait = true, generation = 1, seen } = options
+  const { wait = true, generation = 1, seen, terms } = options
+  const each = places.map((_, i) => (Array.isArray(terms) ? terms[i] : terms) as Terms | undefined)
+  const asks = terms && `array[${each.map(term => escapeLiteral(JSON.stringify(term ?? {})))}]::jsonb[]`
   const waits = wait ? 'null' : `array[${places.map(() => 'false')}]`
   return call(
     'acquire',
     session,
     places,
-    `${generation}, ${keys(places)}, ${requests(places)}, ${waits}${seen === undefined ? '' : `, seen => row(${seen}, null, null)`}`,
+    `${generation}, ${keys(places)}, ${requests(places)}, ${waits}${seen === undefined ? '' : `, seen => row(${seen}, null, null)`}${asks ? `, asks => ${asks}` : ''}`,
     {
       generation,
-      words: `${wait ? 'acquire' : 'try'}${seen === undefined ? '' : `, having seen base ${seen},`}`,
+      words: `${wait ? 'acquire' : 'try'}${terms ? ` ${each.map(wordsOf).join(' and ')}` : ''}${seen === undefined ? '' : `, having seen base ${seen},`}`,
     },
   )
 }
+
+export const shared: Terms = { mode: 'shared' }
+export const several: Terms = { wide: true }
+export const permits = (n: number, capacity: number): Terms => ({ mode: 'permits', permits: n, capacity })
+
+function wordsOf(terms: Terms | undefined): string {
+  const { mode, permits: n, capacity, wide } = terms ?? {}
+  return mode === 'permits'
+    ? `${n} of ${capacity} permits of`
+    : (mode ?? (wide ? 'one of several' : 'exclusive'))
+}
+
+export const downgrade = (session: string, { key, token: number }: Place): Call =>
+  call('downgrade', session, [{ key, token: number ?? 0 }], `${escapeLiteral(key)}, ${number}`)
+
+export const resize = (session: string, key: string, capacity: number): Call =>
+  call('resize', session, [{ key }], `${escapeLiteral(key)}, ${capacity}`)
 
 export const release = (session: string, ...places: readonly Place[]): Call =>
   call(
@@ -144,6 +176,15 @@ export function guard(place: Place, isolation: Call['isolation'] = 'read committ
     words: `guard ${place.key} under ${place.token}${isolation === 'read committed' ? '' : ` at ${isolation}`}`,
   }
 }
+
+/** The same that raises nothing where the grant is not held: the transaction goes on. */
+export const pin = (place: Place): Call => ({
+  ...guard(place),
+  function: 'pin',
+  sql: `select null::uuid request, 'pinned' outcome, ${place.token} token, ${escapeLiteral(place.key)} key
+          from pin(${escapeLiteral(place.key)}, ${place.token}, false)`,
+  words: `pin ${place.key} under ${place.token}`,
+})
 
 function call(
   name: string,

@@ -1,8 +1,8 @@
 import { type Answer, type Call, nameOf, type Reply } from './calls.ts'
-import type { LockRow, State } from './state.ts'
+import { type Grant, grantsOf, type State } from './state.ts'
 
 /**
- * What a client knows of a request.
+ * What a client knows of a request; of one for several keys, for each of them.
  * asked → waiting | held | refused; any → leaving (it has sent that it gives up) → gone.
  */
 export interface Request {
@@ -13,6 +13,8 @@ export interface Request {
   is: 'asked' | 'waiting' | 'held' | 'refused' | 'leaving' | 'gone'
   token?: number
 }
+
+const nameFor = (id: string, key: string) => `${id} ${key}`
 
 interface Client {
   /** Seconds. */
@@ -32,6 +34,8 @@ export class Clients {
   readonly requests = new Map<string, Request>()
   /** Keys that somebody has sent to take by hand. */
   readonly forced = new Set<string>()
+  /** Keys of which it was said how many permits there are. */
+  readonly resized = new Set<string>()
   readonly #clients = new Map<string, Client>()
 
   open(session: string, ttl: number): void {
@@ -59,11 +63,12 @@ export class Clients {
 
   sent(call: Call, generation = 1): void {
     if (call.function === 'force_release') for (const { key } of call.places) this.forced.add(key)
+    if (call.function === 'resize') for (const { key } of call.places) this.resized.add(key)
     for (const place of call.places) {
       if (asking.includes(call.function) && place.request && call.session) {
-        const { is } = this.requests.get(place.request) ?? {}
+        const { is } = this.get(place.request, place.key) ?? {}
         if (is === 'leaving' || is === 'gone') continue
-        this.requests.set(place.request, {
+        this.requests.set(nameFor(place.request, place.key), {
           id: place.request,
           session: call.session,
           key: place.key,
@@ -75,7 +80,7 @@ export class Clients {
         call.function === 'cancel' || (releasing.includes(call.function) && place.token !== undefined)
       if (givesUp) {
         for (const each of this.#of(call.session)) {
-          if (each.id === place.request) each.is = 'leaving'
+          if (each.id === place.request && each.key === place.key) each.is = 'leaving'
           if (each.key !== place.key || each.token === undefined || place.token === undefined) continue
           // Whoever of a run was before it has let go already, inside the process.
           const isBefore = each.is === 'held' || each.is === 'waiting'
@@ -116,8 +121,11 @@ export class Clients {
     for (const request of this.#of(call.session)) {
       const named = call.places.some(
         place =>
-          (place.request === request.id && call.function !== 'release_and_acquire') ||
+          (place.request === request.id &&
+            place.key === request.key &&
+            call.function !== 'release_and_acquire') ||
           (place.token !== undefined &&
+            place.key === request.key &&
             request.token !== undefined &&
             (request.token < place.token || (request.token === place.token && call.function !== 'turn'))),
       )
@@ -136,7 +144,9 @@ export class Clients {
   /** Under the new generation nothing that was sent before can come to pass, except what is there already. */
   raised(session: string, generation: number, state: State): void {
     for (const request of this.#of(session)) {
-      const there = [...state.locks, ...state.waiters].some(row => row.request === request.id)
+      const there = [...grantsOf(state), ...state.waiters].some(
+        row => row.request === request.id && row.key === request.key,
+      )
       if (request.is === 'asked' && request.generation < generation && !there) request.is = 'gone'
     }
   }
@@ -150,24 +160,26 @@ export class Clients {
   }
 
   /** Whether a grant to this request is one that its process has given up, or never got. */
-  isGone(id: string | null): boolean {
-    const is = id === null ? undefined : this.requests.get(id)?.is
+  isGone(id: string | null, key: string): boolean {
+    const is = id === null ? undefined : this.get(id, key)?.is
     return is === 'gone' || is === 'refused'
   }
 
   /** Whether a holder has sent that it lets go. */
-  letsGo(row: LockRow): boolean {
-    const others = this.#of(row.session ?? undefined).filter(({ key }) => key === row.key)
+  letsGo(row: Grant): boolean {
+    const others = this.#of(row.session).filter(({ key }) => key === row.key)
     // Whoever of the run has its turn, though that was not told yet.
     const isOn = others.some(
       ({ is, token = 0 }) => is === 'held' && token > row.token && token <= row.tokenTo,
     )
-    if (row.request !== null) return this.isGivenUp(row.request) && !isOn
-    return others.every(({ id, token }) => this.isGivenUp(id) || token === undefined || token < row.token)
+    if (row.request !== null) return this.isGivenUp(row.request, row.key) && !isOn
+    return others.every(
+      ({ id, key, token }) => this.isGivenUp(id, key) || token === undefined || token < row.token,
+    )
   }
 
-  isGivenUp(id: string | null): boolean {
-    const is = id === null ? undefined : this.requests.get(id)?.is
+  isGivenUp(id: string | null, key: string): boolean {
+    const is = id === null ? undefined : this.get(id, key)?.is
     return is === 'leaving' || is === 'gone'
   }
 
@@ -176,14 +188,27 @@ export class Clients {
     return [...this.requests.values()].filter(({ is, session }) => is === 'waiting' && !this.isOver(session))
   }
 
-  #hear(call: Call, { request: id, outcome, token }: Answer): void {
-    const request = id === null ? undefined : this.requests.get(id)
+  get(id: string, key: string): Request | undefined {
+    return this.requests.get(nameFor(id, key))
+  }
+
+  // An answer without a key is for all of them, and so is one that nothing was done.
+  #hear(call: Call, answer: Answer): void {
+    for (const request of this.requests.values()) {
+      const isAll = answer.key === null || ['mismatch', 'again', 'dead'].includes(answer.outcome)
+      if (request.id === answer.request && (isAll || request.key === answer.key))
+        this.#take(call, request, answer)
+    }
+  }
+
+  #take(call: Call, request: Request, { outcome, token }: Answer): void {
     // A request that was given up stays so, whatever an answer on its way still says.
-    if (!request || request.is === 'leaving' || request.is === 'gone') return
+    if (request.is === 'leaving' || request.is === 'gone') return
     if (outcome === 'granted' && token !== null) Object.assign(request, { is: 'held', token })
     if (outcome === 'queued') request.is = 'waiting'
     if (outcome === 'follows' && token !== null) Object.assign(request, { is: 'waiting', token })
-    if (asking.includes(call.function) && ['busy', 'again', 'dead'].includes(outcome)) request.is = 'refused'
+    if (asking.includes(call.function) && ['busy', 'again', 'dead', 'mismatch'].includes(outcome))
+      request.is = 'refused'
   }
 
   #of(session: string | undefined): Request[] {

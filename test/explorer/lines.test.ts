@@ -21,8 +21,16 @@ explorations({
     'grace',
   ],
   // They look at what no program here changes: the clock while an incarnation begins, the cluster row while a pin does.
-  // The last two are for runs, which have programs of their own.
+  // Runs, and what more than one holds or wants, have programs of their own.
   unreached: [
+    'acquire: return query select * from acquire_on_terms',
+    'enqueue: undone :=',
+    "enqueue: return query select w.request, case l.mode when 'permits'",
+    'enqueue: update locks l set released',
+    'enqueue: strange :=',
+    'enqueue: return query with repeated',
+    'enqueue: told :=',
+    'cancel: select * into share',
     'cancel: update locks l set request = null',
     'release: delete from waiters',
     'new_incarnation: if seen >',

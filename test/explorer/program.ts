@@ -17,6 +17,8 @@ export interface Program {
   readonly key?: string
   /** Whether a new incarnation may begin. */
   readonly incarnations?: boolean
+  /** Whether shared locks or permits are in play: checked. */
+  readonly holders?: boolean
   /** Calls that an actor makes, and that were sent before the schedule begins. */
   readonly onTheWay?: readonly Call[]
 }
@@ -35,12 +37,18 @@ interface Actor {
 
 /** Tables that nobody changes while the program runs, so that looking at them is no event. */
 export function quietTables(program: Program): string[] {
-  return [...(program.incarnations ? [] : ['cluster', 'canary']), 'fences', ...(program.quiet ?? [])]
+  return [
+    ...(program.incarnations ? [] : ['cluster', 'canary']),
+    'fences',
+    ...(program.holders ? [] : ['holders']),
+    ...(program.quiet ?? []),
+  ]
 }
 
 /** @throws Error where something changed that the program says does not: what was left out then is in doubt. */
 export function checkQuiet(program: Program, before: State, now: State): void {
   if (!program.incarnations && before.base !== now.base) throw new Error('explorer: a new incarnation began')
+  if (!program.holders && now.holders.length > 0) throw new Error(`explorer: ${program.name}: has holders`)
   if (!program.quiet?.includes('sessions')) return
   const same = JSON.stringify(before.sessions) === JSON.stringify(now.sessions)
   if (!same) throw new Error(`explorer: ${program.name}: sessions is called quiet, and changes`)

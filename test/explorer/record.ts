@@ -1,6 +1,7 @@
 import { type Call, nameOf, type Reply } from './calls.ts'
 import { Clients } from './clients.ts'
-import { covers, type Finish, isDead, type LockRow, type State, Violation } from './state.ts'
+import { checkFinish } from './finish.ts'
+import { covers, type Finish, type Grant, grantsOf, isDead, type State, Violation } from './state.ts'
 
 /** What happened in one schedule, and whether it may. */
 export class Record {
@@ -11,6 +12,8 @@ export class Record {
   readonly #highest = new Map<string, number>()
   readonly #tickets = new Map<string, number>()
   readonly #lastServed = new Map<string, number>()
+  /** The last exclusive token of each key. */
+  readonly #exclusive = new Map<string, number>()
   /** Tokens of grants that were seen to be marked. */
   readonly #forced = new Set<number>()
 
@@ -33,6 +36,7 @@ export class Record {
       [...this.#tickets],
       [...this.#lastServed],
       [...this.#forced],
+      [...this.#exclusive],
     ])
   }
 
@@ -42,12 +46,12 @@ export class Record {
 
   /** What was done beforehand has been answered: whoever has a grant or a ticket knows it. */
   begin(): void {
-    for (const row of this.#state.locks) {
-      const request = row.request === null ? undefined : this.clients.requests.get(row.request)
+    for (const row of grantsOf(this.#state)) {
+      const request = row.request === null ? undefined : this.clients.get(row.request, row.key)
       if (request) Object.assign(request, { is: 'held', token: row.token })
     }
     for (const row of this.#state.waiters) {
-      const request = this.clients.requests.get(row.request)
+      const request = this.clients.get(row.request, row.key)
       if (request) Object.assign(request, { is: 'waiting', ...(row.token !== null && { token: row.token }) })
     }
   }
@@ -65,13 +69,14 @@ export class Record {
     }
     const [place] = call.places
     if (call.function !== 'assert_held' || place?.token === undefined) return
-    const row = this.#state.locks.find(({ key }) => key === place.key)
-    if (!covers(row, place.token)) {
+    const { key, token } = place
+    const [held] = grantsOf(this.#state).filter(grant => grant.key === key)
+    if (!this.#find(this.#state, key, token)) {
       throw new Violation(
-        `a guard of ${place.key} passed under ${place.token}, and ${row ? `${nameOf(row.session)} holds it under ${row.token}` : 'nobody holds it'}`,
+        `a guard of ${key} passed under ${token}, and ${held ? `${nameOf(held.session)} holds it under ${held.token}` : 'nobody holds it'}`,
       )
     }
-    this.#pins.set(actor, { key: place.key, token: place.token })
+    this.#pins.set(actor, { key, token })
   }
 
   /** Its transaction has ended: no longer pinned, whatever it was. */
@@ -84,8 +89,10 @@ export class Record {
     const before = this.#state
     this.#state = state
     this.#checkPins(state)
-    for (const row of before.locks) this.#checkTaking(row, before, state)
-    for (const row of state.locks) this.#checkGrant(row, before, state)
+    for (const grant of grantsOf(before)) this.#checkTaking(grant, before, state)
+    for (const grant of grantsOf(state)) this.#checkGrant(grant, before, state)
+    this.#checkBeside(before, state)
+    this.#checkWhole(state)
     this.#checkLines(state)
     this.#note(state)
   }
@@ -93,13 +100,15 @@ export class Record {
   /** To be asked whenever a client has learned something, or time has passed. */
   checkBeliefs(state: State = this.#state): void {
     for (const request of this.clients.believed(state.clock)) {
-      const row = state.locks.find(({ key }) => key === request.key)
+      const { key, token = 0 } = request
+      const row = this.#find(state, key, token)
       if (isDead(state, request.session))
         throw new Violation(
           `${nameOf(request.session)} trusts that it holds ${request.key}, and its death is stored`,
         )
-      if (covers(row, request.token ?? 0) && row?.session === request.session) continue
-      const instead = row ? `${nameOf(row.session)} has it under ${row.token}` : 'nobody has it'
+      if (row?.session === request.session) continue
+      const [other] = grantsOf(state).filter(grant => grant.key === key)
+      const instead = other ? `${nameOf(other.session)} has it under ${other.token}` : 'nobody has it'
       throw new Violation(
         `${nameOf(request.session)} believes that it holds ${request.key} under ${request.token}, and ${instead}`,
       )
@@ -108,11 +117,14 @@ export class Record {
 
   checkAnswers(call: Call, reply: Reply): void {
     if (call.function !== 'acquire' && call.function !== 'release_and_acquire') return
-    for (const { request, outcome, token } of reply.answers) {
-      const own = request === null ? undefined : this.clients.requests.get(request)
-      if (!own || own.is === 'leaving' || own.is === 'gone') continue
-      const row = this.#state.locks.find(each => each.request === request)
-      const ticket = this.#state.waiters.find(each => each.request === request)
+    for (const { request, outcome, token, key } of reply.answers) {
+      const own = call.places.find(each => each.request === request && (key === null || each.key === key))
+      const known = request === null || !own ? undefined : this.clients.get(request, own.key)
+      if (!known || known.is === 'leaving' || known.is === 'gone') continue
+      const is = (each: { request: string | null; key: string }) =>
+        each.request === request && each.key === own?.key
+      const row = grantsOf(this.#state).find(is)
+      const ticket = this.#state.waiters.find(is)
       const right =
         outcome === 'granted'
           ? row?.token === token
@@ -127,53 +139,17 @@ export class Record {
   }
 
   /** @throws Violation when somebody was forgotten, or something was left over. */
-  checkFinish({ settled, grants, drained, left }: Finish): void {
-    this.became(settled)
-    for (const { key, session, released, token } of settled.locks) {
-      if (session === null || released) throw new Violation(`${key} is nobody's, and no tick hands it over`)
-      if (isDead(settled, session))
-        throw new Violation(`${key} is still ${nameOf(session)}'s, who is dead, under ${token}`)
-    }
-    for (const request of this.clients.requests.values()) {
-      const { id, is, key, session } = request
-      if (isDead(settled, session) || this.clients.isOver(session)) continue
-      const row = settled.locks.find(each => each.request === id)
-      const ticket = settled.waiters.find(each => each.request === id)
-      const grant = settled.locks.find(each => each.key === key && each.session === session)
-      if (is === 'held' && !covers(grant, request.token ?? 0) && !this.#forced.has(request.token ?? 0))
-        throw new Violation(`${nameOf(session)} holds ${key} and has lost it`)
-      if (is === 'waiting' && !row && !ticket)
-        throw new Violation(`${nameOf(session)} waits for ${key} and is forgotten`)
-    }
-    this.#checkDrain(settled, grants)
-    if (drained.locks.length + drained.waiters.length > 0) {
-      throw new Violation(
-        `everybody has let go, and there is still ${JSON.stringify({ locks: drained.locks, waiters: drained.waiters })}`,
-      )
-    }
-    if (left.locks.length + left.waiters.length + left.sessions.length > 0) {
-      throw new Violation(`every session is closed, and there is still ${JSON.stringify(left)}`)
-    }
-  }
-
-  #checkDrain(settled: State, grants: Finish['grants']): void {
-    for (const { key, request } of settled.locks) {
-      const line = settled.waiters.filter(ticket => ticket.key === key).map(ticket => ticket.request)
-      const served = grants.filter(grant => grant.key === key)
-      if (served.map(grant => grant.request).join() !== [request, ...line].join()) {
-        throw new Violation(
-          `the line of ${key} is ${[request, ...line].map(nameOf)}, and served were ${served.map(grant => nameOf(grant.request))}`,
-        )
-      }
-    }
+  checkFinish(finish: Finish): void {
+    this.became(finish.settled)
+    checkFinish(finish, this.clients, this.#forced)
   }
 
   #checkPins(state: State): void {
     for (const { key, token } of this.#pins.values()) {
-      const row = state.locks.find(each => each.key === key)
-      if (!covers(row, token)) {
+      const [row] = grantsOf(state).filter(each => each.key === key)
+      if (!this.#find(state, key, token)) {
         throw new Violation(
-          `${key} is pinned under ${token} by an open guard, and ${row ? `${nameOf(row.session)} was granted it under ${row.token}` : 'its row is deleted'}`,
+          `${key} is pinned under ${token} by an open guard, and ${row ? `${nameOf(row.session)} was granted it under ${row.token}` : 'nobody has it'}`,
         )
       }
     }
@@ -181,10 +157,11 @@ export class Record {
 
   // A living holder that has not let go keeps its grant, and one from whom it was taken by hand does as long as it was
   // renewed by then.
-  #checkTaking(row: LockRow, before: State, state: State): void {
-    const now = state.locks.find(({ key }) => key === row.key)
-    const kept = now?.token === row.token && now.session === row.session && now.released === row.released
-    if (kept || row.session === null || row.released) return
+  #checkTaking(row: Grant, before: State, state: State): void {
+    const now = grantsOf(state).find(({ key, token }) => key === row.key && token === row.token)
+    const isNow = this.#find(state, row.key, row.token)
+    const kept = (now ?? isNow)?.session === row.session && (now ?? isNow)?.released === row.released
+    if (kept || row.released) return
     if (this.clients.letsGo(row) || isDead(state, row.session)) return
     if (row.forcedUntil !== null && row.forcedUntil <= state.clock) return
     const holder = before.sessions.find(({ id }) => id === row.session)
@@ -192,17 +169,16 @@ export class Record {
     throw new Violation(`${row.key} was taken from ${nameOf(row.session)}, who is alive and has not let go`)
   }
 
-  #checkGrant(row: LockRow, before: State, state: State): void {
+  #checkGrant(row: Grant, before: State, state: State): void {
     const { key, session, request, token, released } = row
-    if (session === null) return
-    if (!released && this.clients.isGone(request)) {
+    if (!released && this.clients.isGone(request, key)) {
       throw new Violation(
         `${nameOf(session)} holds ${key} by ${nameOf(request)}, a request that it has given up: a ghost`,
       )
     }
-    const old = before.locks.find(each => each.key === key)
-    if (old?.token === token) {
-      const isCancelled = request === null && this.clients.isGivenUp(old.request)
+    const old = this.#find(before, key, token)
+    if (old && (old.token === token || row.mode !== 'exclusive')) {
+      const isCancelled = request === null && this.clients.isGivenUp(old.request, key)
       // Its turn was told: it was in the run, and is in line no more.
       const isNext = before.waiters.some(
         each =>
@@ -229,6 +205,48 @@ export class Record {
     if (place !== Number.POSITIVE_INFINITY) this.#lastServed.set(key, place)
   }
 
+  // Never a writer beside a reader, never more permits than there are, and one level for all who hold together.
+  #checkBeside(before: State, state: State): void {
+    for (const { key, capacity } of state.locks) {
+      const held = grantsOf(state).filter(grant => grant.key === key)
+      const kinds = new Set(held.map(({ mode }) => mode))
+      if (kinds.size > 1 || (kinds.has('exclusive') && held.length > 1))
+        throw new Violation(`${key} is held ${held.map(({ mode }) => mode).join(' and ')} at once`)
+      const isNew = held.some(({ token }) => !this.#find(before, key, token))
+      const out = held.reduce((sum, { permits }) => sum + (permits ?? 0), 0)
+      if (isNew && capacity !== null && out > capacity)
+        throw new Violation(`${out} permits of ${key} are out, and there are ${capacity}`)
+      const levels = new Set(held.flatMap(({ level }) => level ?? []))
+      if (levels.size > 1)
+        throw new Violation(`${key} is held under the levels ${[...levels].join(' and ')} at once`)
+      for (const level of levels)
+        if (level < (this.#exclusive.get(key) ?? 0))
+          throw new Violation(`the level ${level} of ${key} is too low`)
+    }
+  }
+
+  // All of several keys, or none: in line, and held from the moment on at which they are granted.
+  #checkWhole(state: State): void {
+    const wide = new Map(
+      state.waiters.filter(ticket => ticket.wide).map(({ request, session }) => [request, session]),
+    )
+    for (const [request, session] of wide) {
+      if (isDead(state, session)) continue
+      const own = [...this.clients.requests.values()].filter(({ id }) => id === request)
+      const waits = state.waiters.filter(each => each.request === request).length
+      const holds = grantsOf(state).filter(each => each.request === request).length
+      if (own.some(({ is }) => is === 'leaving')) continue
+      if (holds > 0 || waits < own.length)
+        throw new Violation(
+          `${nameOf(request)} is for ${own.length} keys, waits for ${waits} and holds ${holds}`,
+        )
+    }
+  }
+
+  #find(state: State, key: string, token: number): Grant | undefined {
+    return grantsOf(state).find(grant => grant.key === key && covers(grant, token))
+  }
+
   #checkLines(state: State): void {
     for (const { key, ticket, session, request } of state.waiters) {
       const row = state.locks.find(each => each.key === key)
@@ -237,7 +255,7 @@ export class Record {
           `${nameOf(session)} waits for ${key}, which has ${row ? 'a row that is not contended' : 'no row'}`,
         )
       }
-      if (this.clients.isGone(request))
+      if (this.clients.isGone(request, key))
         throw new Violation(`${nameOf(session)} has a ticket for ${nameOf(request)}, which it has given up`)
       if (ticket <= (this.#lastServed.get(key) ?? 0)) {
         throw new Violation(
@@ -249,8 +267,9 @@ export class Record {
 
   #note(state: State): void {
     for (const { key, ticket, request } of state.waiters) this.#tickets.set(`${request} ${key}`, ticket)
-    for (const { key, token, tokenTo, forcedUntil } of state.locks) {
+    for (const { key, token, tokenTo, forcedUntil, mode } of grantsOf(state)) {
       this.#highest.set(key, Math.max(tokenTo, this.#highest.get(key) ?? 0))
+      if (mode === 'exclusive') this.#exclusive.set(key, token)
       if (forcedUntil !== null) this.#forced.add(token)
     }
   }

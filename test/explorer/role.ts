@@ -32,3 +32,7 @@ export function isNoticed(call: Call | undefined): boolean {
     call.isolation !== 'read committed'
   )
 }
+
+/** Whether it runs in a transaction of the user's, for which nobody else may wait. */
+export const isGuard = (call: Call | undefined): boolean =>
+  call !== undefined && ['assert_held', 'pin'].includes(call.function)

@@ -5,7 +5,7 @@ import { nothing, union } from './instrument/footprint.ts'
 import type { Instrumented } from './instrument/instrument.ts'
 import { checkQuiet, type Program } from './program.ts'
 import type { Record } from './record.ts'
-import { isNoticed, type Role, start } from './role.ts'
+import { isGuard, isNoticed, type Role, start } from './role.ts'
 import type { Stage } from './stage.ts'
 import { type Finish, type State, Violation } from './state.ts'
 import { type Access, atEnd, clockMoves, Trace, whileOpen } from './trace.ts'
@@ -237,6 +237,11 @@ export class Schedule {
       this.#trace.add(other, `woken ${at} ${point}`, whileOpen(role.touched))
     }
     const stuck = this.#blocked()
+    for (const other of stuck) {
+      const guard = this.#blockers(other).find(by => isGuard(this.#role(by).call))
+      if (guard !== undefined)
+        throw new Violation(`${this.#role(other).call?.words} waits for a transaction of the user's`)
+    }
     if (inCycle(stuck, other => this.#blockers(other))) {
       const [victim = actor] = stuck
       await this.#stage.awaitDeadlock(victim)

@@ -4,6 +4,7 @@ export interface State {
   readonly clock: number
   readonly base: number
   readonly locks: readonly LockRow[]
+  readonly holders: readonly HolderRow[]
   readonly waiters: readonly Ticket[]
   readonly sessions: readonly SessionRow[]
 }
@@ -19,6 +20,34 @@ export interface LockRow {
   readonly released: boolean
   /** Seconds since the schedule began; null: nobody took it by hand. */
   readonly forcedUntil: number | null
+  /** Null: exclusive; else it is a head, and nobody's by itself. */
+  readonly mode: 'shared' | 'permits' | null
+  readonly capacity: number | null
+}
+
+interface HolderRow {
+  readonly key: string
+  readonly session: string
+  readonly request: string
+  readonly token: number
+  readonly permits: number | null
+  readonly level: number
+  readonly released: boolean
+  readonly forcedUntil: number | null
+}
+
+/** Who holds a key, by itself or beside others. */
+export interface Grant {
+  readonly key: string
+  readonly session: string
+  readonly request: string | null
+  readonly token: number
+  readonly tokenTo: number
+  readonly released: boolean
+  readonly forcedUntil: number | null
+  readonly mode: 'exclusive' | 'shared' | 'permits'
+  readonly permits: number | null
+  readonly level: number | null
 }
 
 interface Ticket {
@@ -27,6 +56,9 @@ interface Ticket {
   readonly session: string
   readonly request: string
   readonly token: number | null
+  readonly mode: 'shared' | 'permits' | null
+  readonly permits: number | null
+  readonly wide: boolean
 }
 
 interface SessionRow {
@@ -48,7 +80,22 @@ export interface Finish {
   readonly left: State
 }
 
-export const covers = (row: LockRow | undefined, token: number): boolean =>
+/** In the order of their tokens. */
+export function grantsOf({ locks, holders }: State): Grant[] {
+  const alone = locks.flatMap(row =>
+    row.session === null
+      ? []
+      : [{ ...row, session: row.session, mode: 'exclusive' as const, permits: null, level: null }],
+  )
+  const beside = holders.map(row => ({
+    ...row,
+    tokenTo: row.token,
+    mode: row.permits === null ? ('shared' as const) : ('permits' as const),
+  }))
+  return [...alone, ...beside].sort((one, other) => one.token - other.token)
+}
+
+export const covers = (row: { token: number; tokenTo: number } | undefined, token: number): boolean =>
   row !== undefined && row.token <= token && token <= row.tokenTo
 
 export const isDead = (state: State, session: string): boolean =>

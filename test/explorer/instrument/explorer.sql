@@ -44,25 +44,31 @@ create function explorer.state() returns jsonb language sql volatile as $$
     'clock', (select last_value from explorer.clock),
     'base', (select base from cluster),
     'locks', (select coalesce(jsonb_agg(jsonb_build_object('key', key, 'session', session, 'request', request, 'token', token,
-      'tokenTo', coalesce(token_to, token), 'contended', contended, 'released', released,
+      'tokenTo', coalesce(token_to, token), 'contended', contended, 'released', released, 'mode', mode, 'capacity', capacity,
       'forcedUntil', extract(epoch from forced_until - '2026-01-01 00:00:00+00')::int) order by key), '[]') from locks),
-    'waiters', (select coalesce(jsonb_agg(jsonb_build_object('ticket', ticket, 'key', key, 'session', session, 'request', request, 'token', token)
-      order by ticket), '[]') from waiters),
+    'holders', (select coalesce(jsonb_agg(jsonb_build_object('key', key, 'session', session, 'request', request, 'token', token,
+      'permits', permits, 'level', level, 'released', released,
+      'forcedUntil', extract(epoch from forced_until - '2026-01-01 00:00:00+00')::int) order by key, token), '[]') from holders),
+    'waiters', (select coalesce(jsonb_agg(jsonb_build_object('ticket', ticket, 'key', key, 'session', session, 'request', request, 'token', token, 'mode', mode,
+      'permits', permits, 'wide', coalesce(wide, false)) order by ticket), '[]') from waiters),
     'sessions', (select coalesce(jsonb_agg(jsonb_build_object('id', id, 'generation', generation, 'dead', died is not null,
       'expiresAt', extract(epoch from expires_at - '2026-01-01 00:00:00+00')::int) order by id), '[]') from sessions))
 $$;
 
 create table explorer.saved_sessions as select * from sessions limit 0;
 create table explorer.saved_locks as select * from locks limit 0;
+create table explorer.saved_holders as select * from holders limit 0;
 create table explorer.saved_waiters as select * from waiters limit 0;
 create table explorer.saved_events as select * from events limit 0;
 create table explorer.saved_rest (looked_at timestamptz, fencing bigint, ticket bigint, clock bigint);
 
 create function explorer.clear() returns void language plpgsql as $$
 begin
-  update cluster set base = 0;
+  -- Without a quarantine: what is let go is to be seen handed over.
+  update cluster set base = 0, replication = 'synchronous';
   delete from events;
   delete from waiters;
+  delete from holders;
   delete from locks;
   delete from sessions;
   update reaper set looked_at = '-infinity';
@@ -74,11 +80,13 @@ create function explorer.save() returns void language plpgsql as $$
 begin
   delete from explorer.saved_sessions;
   delete from explorer.saved_locks;
+  delete from explorer.saved_holders;
   delete from explorer.saved_waiters;
   delete from explorer.saved_events;
   delete from explorer.saved_rest;
   insert into explorer.saved_sessions select * from sessions;
   insert into explorer.saved_locks select * from locks;
+  insert into explorer.saved_holders select * from holders;
   insert into explorer.saved_waiters select * from waiters;
   insert into explorer.saved_events select * from events;
   insert into explorer.saved_rest select r.looked_at, f.last_value, coalesce((select max(ticket) from waiters), 0) + 1, c.last_value
@@ -89,10 +97,12 @@ create function explorer.restore(actors int) returns jsonb language plpgsql as $
 begin
   delete from events;
   delete from waiters;
+  delete from holders;
   delete from locks;
   delete from sessions;
   insert into sessions select * from explorer.saved_sessions;
   insert into locks select * from explorer.saved_locks;
+  insert into holders select * from explorer.saved_holders;
   insert into waiters overriding system value select * from explorer.saved_waiters;
   insert into events overriding system value select * from explorer.saved_events;
   update reaper set looked_at = (select looked_at from explorer.saved_rest);
@@ -130,10 +140,16 @@ begin
   end loop;
   settled := explorer.state();
   for round in 1 .. 30 loop
-    select l.* into one from locks l join sessions s on s.id = l.session where s.died is null order by l.key limit 1;
+    select g.* into one
+      from (select l.key, l.session, l.request, l.token from locks l union all
+            select h.key, h.session, h.request, h.token from holders h) g
+      join sessions s on s.id = g.session where s.died is null order by g.key, g.token limit 1;
     exit when not found;
     grants := grants || jsonb_build_object('key', one.key, 'session', one.session, 'request', one.request, 'token', one.token);
     perform release(one.session, array[one.key], array[one.token]);
+    -- Whoever wants several keys comes for them.
+    perform t from (select w.session, array_agg(w.key) as keys, array_agg(w.request) as requests from waiters w where w.wide group by w.session) w
+      cross join lateral tick(w.session, w.keys, w.requests) t;
   end loop;
   drained := explorer.state();
   perform close_session(s.id) from sessions s where s.id <> 'ffffffff-ffff-ffff-ffff-ffffffffffff';

@@ -30,6 +30,7 @@ export const tables: readonly string[] = [
   'reaper',
   'sessions',
   'locks',
+  'holders',
   'waiters',
   'events',
   'fences',

@@ -54,8 +54,42 @@ export const innerPoints: readonly InnerPoint[] = [
     name: 'row found',
     in: 'select l.session into holder from locks l where l.key = pin.key',
   },
-  { function: 'force_release', name: 'session of the holder found', in: 'where s.id = named.session' },
-  { function: 'force_release', name: 'row found', in: 'where l.key = named.key and l.session' },
+  {
+    function: 'force_release',
+    name: 'session of the holder found',
+    in: 'perform from sessions s where s.id = named.session',
+  },
+  {
+    function: 'pin',
+    name: 'holder found',
+    in: 'select h.session into holder from holders h where h.key = pin.key',
+  },
+  {
+    function: 'end_holders',
+    name: 'holder found',
+    in: 'from holders h where h.key = u.key and h.token = u.token for update',
+  },
+  {
+    function: 'serve',
+    name: 'sessions of the first found',
+    in: 'from sessions s where s.died is null and s.id = any',
+  },
+  {
+    function: 'serve',
+    name: 'head without a line found',
+    in: "here.mode = 'permits'; perform from locks l where l.key = serve.key for",
+  },
+  {
+    function: 'serve',
+    name: 'head of another kind found',
+    in: "exit when holding > 0; -- Nobody pins a head, but who came for what it was before may have it, in a transaction of the user's. perform from locks l where",
+  },
+  {
+    function: 'take_all',
+    name: 'rows found',
+    in: 'select from locks l where l.key = any (take_all.keys) order by',
+  },
+  { function: 'downgrade', name: 'row found', in: 'perform from locks l where l.key = held.key for update' },
 ]
 
 /** Where a token is drawn before its row is there: the gate stands between the two. */
@@ -75,7 +109,10 @@ export const draws: readonly InnerPoint[] = [
 /** The functions whose statements the explorer steps through. */
 export const explored: readonly string[] = [
   'acquire',
+  'acquire_on_terms',
   'enqueue',
+  'settle_wide',
+  'take_all',
   'release',
   'release_and_acquire',
   'turn',
@@ -91,9 +128,17 @@ export const explored: readonly string[] = [
   'bury',
   'expires_in',
   'hand_over',
+  'rest',
+  'close_line',
+  'open_head',
+  'serve',
+  'end_holders',
+  'reap_holders',
+  'release_holders',
+  'downgrade',
+  'resize',
   'begin_run',
   'members',
-  'tell',
   'take',
   'lock_rows',
   'assert_held',
@@ -106,7 +151,18 @@ export const explored: readonly string[] = [
 ]
 
 /** What they call, and the explorer takes as one with the statement that calls it. */
-export const inert: readonly string[] = ['is_doubtful', 'judged_at', 'server_time', 'note', 'check_token']
+export const inert: readonly string[] = [
+  'is_doubtful',
+  'judged_at',
+  'server_time',
+  'note',
+  'check_token',
+  'tell',
+  'fits_kind',
+  'first_of',
+  'may_move',
+  'grants_of',
+]
 
 /** The same, and what they touch does not count: the server stays the same one, and durability is switched off. */
 export const settled: readonly string[] = ['timeline', 'base_of', 'durable']
@@ -124,7 +180,6 @@ export const withOwnRow: readonly string[] = [
   'hand_over: ',
   'begin_run: ',
   'members: ',
-  'tell: ',
   'cancel: select * into held',
   'turn: select * into held',
   'turn: delete from waiters',
@@ -138,7 +193,7 @@ export const premises: readonly { readonly function: string; readonly in: string
   { function: 'enqueue', in: 'locked := lock_rows(' },
   { function: 'cancel', in: 'locked := lock_rows(cancel.keys)' },
   { function: 'turn', in: 'locked := lock_rows(turn.keys)' },
-  { function: 'tick', in: 'in array lock_rows(places)' },
+  { function: 'tick', in: 'places := lock_rows(places)' },
   { function: 'close_session', in: 'in array lock_rows(' },
   { function: 'take', in: 'for update skip locked; if found then return hand_over' },
 ]
@@ -170,5 +225,10 @@ export const required: readonly string[] = [
   'heartbeat: session found',
   'pin: row found',
   'force_release: session of the holder found',
-  'force_release: row found',
+  'serve: sessions of the first found',
+  'serve: with taken',
+  'end_holders: holder found',
+  'pin: holder found',
+  'take_all: rows found',
+  'downgrade: row found',
 ]

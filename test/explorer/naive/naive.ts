@@ -37,8 +37,8 @@ export const naive: readonly Variant[] = [
       {
         function: 'enqueue',
         from: 'locked := lock_rows(',
-        to: `insert into waiters (key, session, request) select u.key, enqueue.session, u.request
-               from unnest(enqueue.keys, enqueue.requests) u(key, request) on conflict (request, key) do nothing;
+        to: `insert into waiters (key, session, request) select w.key, enqueue.session, w.request
+               from unnest(enqueue.wants) w on conflict (request, key) do nothing;
              locked := lock_rows(`,
       },
     ],
@@ -51,13 +51,13 @@ export const naive: readonly Variant[] = [
     edits: [
       {
         function: 'enqueue',
-        from: 'locked := lock_rows((select array_agg(u.key)',
-        to: 'locked := array(select l.key from locks l where l.key = any (enqueue.keys)); perform ((select array_agg(u.key)',
+        from: 'locked := lock_rows(array(select w.key from unnest(wants) w));',
+        to: 'locked := array(select l.key from locks l where l.key = any (array(select w.key from unnest(wants) w)));',
       },
       {
         function: 'enqueue',
-        from: "update locks l set contended = true, served = pg_sequence_last_value('waiters_ticket_seq') where l.key = want.key and not l.contended;",
-        to: "if not held.contended then update locks l set contended = true, served = pg_sequence_last_value('waiters_ticket_seq') where l.key = want.key and not l.contended; end if;",
+        from: "update locks l set contended = true, served = pg_sequence_last_value('waiters_ticket_seq') where l.key = place.key and not l.contended;",
+        to: "if not held.contended then update locks l set contended = true, served = pg_sequence_last_value('waiters_ticket_seq') where l.key = place.key and not l.contended; end if;",
       },
     ],
     program: enqueues,

@@ -88,15 +88,16 @@ export const weakened: readonly Variant[] = [
     edits: [
       {
         function: 'enqueue',
-        from: 'if not found then return query select r,',
-        to: `if not found then
+        from: 'where l.key = place.key and place.there; if not found then',
+        to: `where l.key = place.key and place.there;
+             if not found then
                insert into locks (key, session, request, token)
-                 values (want.key, enqueue.session, want.requests[1], nextval('fencing')) on conflict do nothing;
+                 values (place.key, enqueue.session, (ours[1]).request, nextval('fencing')) on conflict do nothing;
                if found then
-                 return next row(want.requests[1], 'granted', (select l.token from locks l where l.request = want.requests[1]), want.key, null, null)::answer;
+                 return next row((ours[1]).request, 'granted', (select l.token from locks l where l.request = (ours[1]).request),
+                                 place.key, null, null, null)::answer;
                  continue;
-               end if;
-               return query select r,`,
+               end if;`,
       },
     ],
     program: {
@@ -116,7 +117,7 @@ export const weakened: readonly Variant[] = [
     edits: [
       {
         function: 'release',
-        from: 'l.key = pair.key and l.session is not distinct from release.session and pair.token between l.token + 0 and coalesce(l.token_to, l.token)',
+        from: 'l.key = pair.key and l.session is not distinct from release.session and l.mode is null and pair.token between l.token + 0 and coalesce(l.token_to, l.token)',
         to: 'l.key = pair.key',
       },
     ],

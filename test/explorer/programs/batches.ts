@@ -28,6 +28,16 @@ export const batches: readonly Program[] = [
     ],
   },
   {
+    name: 'a release of two keys, one of which is waited for, meets an enqueue for both',
+    sessions,
+    quiet: ['sessions'],
+    before: [...held, acquire('S2', [at('b', 'r22')])],
+    actors: [
+      { name: 'A', script: () => letGo('S1', token('a', 101), token('b', 102)) },
+      { name: 'B', script: () => inTurn(both('S3', 3)) },
+    ],
+  },
+  {
     name: 'a release of two keys meets a cancel of both',
     sessions,
     quiet: ['sessions'],

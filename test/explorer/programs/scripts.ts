@@ -17,10 +17,15 @@ export function* inTurn(...calls: readonly Call[]): Script {
 }
 
 /** Takes a key, once more if it is told `again`, and lets go of it if it was granted at once. */
-export function* takeAndRelease(session: string, key: string, request: string): Script {
+export function* takeAndRelease(
+  session: string,
+  key: string,
+  request: string,
+  options: Parameters<typeof acquire>[2] = {},
+): Script {
   const place = at(key, request)
   for (let attempt = 0; attempt < 2; attempt++) {
-    const { answers } = yield acquire(session, [place])
+    const { answers } = yield acquire(session, [place], options)
     const granted = own(answers, place.request)
     if (granted?.outcome === 'granted' && granted.token !== null)
       return yield* letGo(session, token(key, granted.token))

@@ -1,0 +1,7 @@
+import { wide } from './programs/several.ts'
+import { explorations } from './suite.ts'
+
+explorations({
+  programs: wide,
+  functions: ['acquire_on_terms', 'settle_wide', 'take_all', 'close_line'],
+})
