@@ -20,8 +20,10 @@ import {
   type MetricsSnapshot,
   NotHeldError,
   type Overview,
+  type PermitOptions,
   QueueFullError,
   type ReleaseOutcome,
+  type Semaphore,
   type TryAcquireOptions,
 } from '../../src/index.ts'
 import { guard, lockRow, transaction } from '../../src/kysely.ts'
@@ -103,6 +105,44 @@ void fp.withLock('k')
 void fp.withLock('k', {})
 // @ts-expect-error options come before the section
 void fp.withLock('k', () => {}, {})
+
+// Held together, and several keys.
+void fp.acquire('k', { mode: 'shared', reentrant: true, lockDelay: '5s' })
+// @ts-expect-error there are two modes
+void fp.acquire('k', { mode: 'read' })
+// @ts-expect-error permits are a semaphore's
+void fp.acquire('k', { permits: 2 })
+void fp.acquire(['a', 'b'] as const)
+expectTypeOf(fp.tryAcquire(['a', 'b'])).toEqualTypeOf<Promise<Lock | null>>()
+expectTypeOf(fp.withLock(['a', 'b'], each => each.tokens)).toEqualTypeOf<
+  Promise<ReadonlyMap<string, bigint>>
+>()
+const semaphore = fp.semaphore('name', { permits: 5 })
+expectTypeOf(semaphore).toEqualTypeOf<Semaphore<PermitOptions>>()
+expectTypeOf(semaphore.acquire({ permits: 2, timeout: '5s', ttl: '15s', signal })).toEqualTypeOf<
+  Promise<Lock>
+>()
+expectTypeOf(semaphore.tryAcquire({ permits: 2 })).toEqualTypeOf<Promise<Lock | null>>()
+expectTypeOf(semaphore.withPermits(() => 5)).toEqualTypeOf<Promise<number>>()
+expectTypeOf(semaphore.withPermits({ permits: 2 }, async each => each.permits)).toEqualTypeOf<
+  Promise<number | undefined>
+>()
+expectTypeOf(semaphore.resize(3)).toEqualTypeOf<Promise<void>>()
+// @ts-expect-error how many there are is to be said
+fp.semaphore('name')
+// @ts-expect-error a semaphore is one name
+fp.semaphore(['a', 'b'], { permits: 2 })
+// @ts-expect-error permits have no mode
+void semaphore.acquire({ mode: 'shared' })
+// @ts-expect-error nor are they entered again
+void semaphore.acquire({ reentrant: true })
+// @ts-expect-error nor do they rest
+void semaphore.acquire({ lockDelay: '5s' })
+expectTypeOf(lock.mode).toEqualTypeOf<'exclusive' | 'shared' | 'permits'>()
+expectTypeOf(lock.permits).toEqualTypeOf<number | undefined>()
+expectTypeOf(lock.level).toEqualTypeOf<bigint>()
+expectTypeOf(lock.tokens).toEqualTypeOf<ReadonlyMap<string, bigint>>()
+expectTypeOf(lock.downgrade()).toEqualTypeOf<Promise<void>>()
 
 // The handle.
 expectTypeOf(lock.token).toEqualTypeOf<bigint>()
