@@ -40,8 +40,8 @@ export class Semaphore<O extends object> {
   }
 
   /** Permits if they are free and nobody is in line: null when not. @throws as `acquire` does, but for the wait */
-  tryAcquire(options: O = {} as O): Promise<Lock | null> {
-    return this.#host.ask(this.name, options, true, this.#permits)
+  tryAcquire(options: Omit<O, 'timeout'> = {} as O): Promise<Lock | null> {
+    return this.#host.ask(this.name, options as O, true, this.#permits)
   }
 
   /** Runs `section` with permits, and gives them back when that has ended. @throws as `Fencepost.withLock` does */

@@ -128,6 +128,8 @@ expectTypeOf(semaphore.withPermits({ permits: 2 }, async each => each.permits)).
   Promise<number | undefined>
 >()
 expectTypeOf(semaphore.resize(3)).toEqualTypeOf<Promise<void>>()
+// @ts-expect-error a try does not wait
+void semaphore.tryAcquire({ timeout: '5s' })
 // @ts-expect-error how many there are is to be said
 fp.semaphore('name')
 // @ts-expect-error a semaphore is one name
