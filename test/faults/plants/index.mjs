@@ -208,8 +208,8 @@ const exclusivePlants = [
     sql: [
       patch(
         'cancel',
-        'if held.session = cancel.session and (held.request = want.request or held.request is null)',
-        'if false',
+        'elsif runs and (held.request = want.request or held.request is null) then',
+        'elsif false then',
       ),
     ],
   },
