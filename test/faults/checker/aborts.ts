@@ -2,6 +2,8 @@ import { type Event, grain, type Rule, type Run, type Violation } from './histor
 
 /** How long, in milliseconds, a fault that is over still excuses an answer that came without a confirmation. */
 const excuse = 7_000
+/** The ttl of the campaign's clients, and a margin: a session that is over for its client is over for the database by then. */
+const lifetime = 3_000
 /** Fencepost waits 1 s for the confirmation: an acquire that was answered sooner than this has it. */
 const confirmed = 900
 
@@ -33,7 +35,8 @@ export const abortsClean: Rule = run => {
     // The end of a record that is still growing says nothing.
     if (!ticket || ticket.gone <= t + 2 * grain || t > end - 1_000 || disturbed(event)) continue
     // Its client has given up the whole session, which takes the ticket along.
-    if (Math.abs((died.get(String(ticket.session)) ?? Number.NEGATIVE_INFINITY) - t) < confirmed) continue
+    const death = died.get(String(ticket.session)) ?? Number.NEGATIVE_INFINITY
+    if (death > t - confirmed && death < t + lifetime) continue
     const left = Number.isFinite(ticket.gone) ? `${(ticket.gone - t).toFixed(0)} ms longer` : 'for ever'
     found.push({
       rule: 'abort-clean',

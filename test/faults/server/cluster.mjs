@@ -182,6 +182,7 @@ export class Cluster {
       deadlock_timeout: '200ms',
       idle_in_transaction_session_timeout: '5s',
       log_lock_waits: 'on',
+      log_min_duration_statement: '1s',
     }
     const env = {
       LD_PRELOAD: faketime ?? '',
