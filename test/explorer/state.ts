@@ -9,7 +9,7 @@ export interface State {
   readonly sessions: readonly SessionRow[]
 }
 
-export interface LockRow {
+interface LockRow {
   readonly key: string
   readonly session: string | null
   readonly request: string | null

@@ -41,7 +41,7 @@ export interface Ticket {
   readonly token: string | null
 }
 
-export type Mode = 'exclusive' | 'shared' | 'permits'
+type Mode = 'exclusive' | 'shared' | 'permits'
 
 export const isLive = (state: State, session: string): boolean => state.sessions.get(session)?.died === false
 
@@ -60,7 +60,7 @@ export const lineOf = (state: State, key: string): Ticket[] =>
   state.tickets.filter(ticket => ticket.key === key && !isInRun(state, ticket))
 
 /** Whether a ticket could be served beside those who hold its key. */
-export function fits(state: State, { key, mode, permits }: Ticket): boolean {
+function fits(state: State, { key, mode, permits }: Ticket): boolean {
   const row = state.rows.get(key)
   const held = grantsOf(state, key)
   if (row?.rests) return false
@@ -72,7 +72,7 @@ export function fits(state: State, { key, mode, permits }: Ticket): boolean {
 }
 
 /** The first of a line whose session lives: nobody else may be served. */
-export const firstOf = (state: State, key: string): Ticket | undefined =>
+const firstOf = (state: State, key: string): Ticket | undefined =>
   lineOf(state, key).find(({ session }) => isLive(state, session))
 
 /** Who could be served now, and is not. A request for several keys has to head the lines of all of them. */
