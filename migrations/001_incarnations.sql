@@ -125,7 +125,8 @@ begin
 end $$;
 
 -- Runs before the call locks anything else. Where commits may be gone, a grant may be among them whose holder goes on believing
--- in it for max_ttl at most: so long only those are granted a key whose tickets are older than the loss.
+-- in it for max_ttl at most: so long only those are granted a key whose tickets are older than the loss. Not where no token was ever
+-- drawn: of a template that databases for tests are made from, nothing is gone.
 create function new_incarnation(seen bigint) returns bigint language plpgsql as $$
 declare
   known  cluster;
@@ -150,7 +151,7 @@ begin
     returning c.system_identifier <> known.system_identifier or c.timeline <> known.timeline or c.database_oid <> known.database_oid
            or c.cluster_oid <> known.cluster_oid or seen > known.base
     into lossy;
-  if lossy and known.replication = 'asynchronous' then
+  if lossy and known.replication = 'asynchronous' and pg_sequence_last_value('fencing') > 1 then
     update cluster c set quarantined_until = clock_timestamp() + c.max_ttl,
                          newcomers_after = coalesce(pg_sequence_last_value('waiters_ticket_seq'), 0);
   end if;

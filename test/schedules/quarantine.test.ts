@@ -10,6 +10,7 @@ import { Stage } from './support/stage.ts'
 let stage: Stage
 beforeAll(async () => {
   stage = await Stage.create()
+  await useIt()
 })
 afterEach(async () => {
   await stage.sql(`update $schema.cluster set replication = 'asynchronous', max_ttl = '60s'`)
@@ -19,6 +20,13 @@ afterAll(() => stage.drop())
 
 /** As if this server had been promoted, with commits lost. */
 const promote = () => stage.sql('update $schema.cluster set timeline = timeline - 1')
+/** Somebody has held a lock: from then on there is something to lose. */
+async function useIt(): Promise<void> {
+  const first = await stage.actor('first')
+  const key = stage.key()
+  await first.release(key, (await first.acquire(key)).token)
+  await first.close()
+}
 const asks = (terms: object, count = 1) => Array(count).fill(JSON.stringify(terms))
 
 async function acquireOn(actor: Actor, keys: readonly string[], terms: object, wait = true) {
@@ -73,6 +81,21 @@ describe('it begins', () => {
     const actor = await stage.actor('actor')
     await stage.sql(change)
     expect(await actor.acquire(stage.key(), { wait: false })).toMatchObject({ outcome: 'granted' })
+  })
+
+  test('not in the copy of a schema that nobody has used', async () => {
+    const fresh = await Stage.create()
+    try {
+      const actor = await fresh.actor('actor', null)
+      await fresh.sql('update $schema.cluster set database_oid = 1')
+      await actor.open()
+      expect(await actor.acquire(fresh.key(), { wait: false })).toMatchObject({ outcome: 'granted' })
+      await fresh.sql('update $schema.cluster set database_oid = 1')
+      expect(await actor.acquire(fresh.key(), { wait: false })).toMatchObject({ outcome: 'busy' })
+      await fresh.clear()
+    } finally {
+      await fresh.drop()
+    }
   })
 
   test('not where the operator has said that nothing is lost', async () => {
