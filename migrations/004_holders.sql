@@ -310,6 +310,13 @@ begin
     held.request := own.request;
     held.label := own.label;
     held.metadata := own.metadata;
+  end if;
+  -- It was given up, and others of the run are not through.
+  if held.request is null then
+    return next row(null, 'absent', downgrade.token, held.key, null, null, null)::answer;
+    return;
+  end if;
+  if downgrade.token > held.token then
     delete from waiters w where w.key = held.key and w.ticket > coalesce(held.served, 0) and w.session is not distinct from held.session
                             and w.token > held.token and w.token < downgrade.token;
   end if;

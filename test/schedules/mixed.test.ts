@@ -119,6 +119,20 @@ describe('several keys', () => {
   })
 })
 
+test('a turn of a run that was given up cannot be downgraded, and its run goes on', async () => {
+  const [one, two] = await cast()
+  const { token } = await one.acquire(key)
+  const requests = [randomUUID(), randomUUID()]
+  await two.acquireAll([key, key], requests)
+  await one.release(key, token)
+  const run = await stage.lock(key)
+  expect(await two.cancel(key, requests[0] as string)).toMatchObject([{ outcome: 'cancelled' }])
+  expect(await two.downgrade(key, run?.token as bigint)).toMatchObject([{ outcome: 'absent' }])
+  expect(await two.downgrade(key, (run?.token as bigint) + 1n)).toMatchObject([
+    { outcome: 'granted', request: requests[1] },
+  ])
+})
+
 describe('permits', () => {
   test('asked for again after a resize are the same, and no mismatch', async () => {
     const [one, two] = await cast()
