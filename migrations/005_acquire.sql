@@ -217,6 +217,13 @@ begin
         select w.request from unnest(wants) w
           left join lateral (select l.key from locks l where l.key = w.key and l.request = w.request and not l.released limit 1) l on true
          where w.wide group by w.request having count(l.key) < count(*)));
+    -- Nor by halves: tickets of a session of its client that is over go, so that all of its own are drawn in this commit. Drawn in
+    -- two, they could make a circle with those of another.
+    delete from waiters d where d.request = any (array(
+      select w.request from unnest(wants) w
+        left join lateral (select x.key from waiters x where x.request = w.request and x.key is not distinct from w.key
+                              and x.session is not distinct from enqueue.session limit 1) x on true
+       where w.wide group by w.request having count(x.key) < count(*)));
   end if;
   for place in
     select w.key, w.key = any (locked) as there, array_agg(w.request) as requests, bool_or(w.mode is not distinct from 'permits') as wants_permits,
