@@ -21,7 +21,7 @@ async function section(ctx) {
   probe(ctx, held)
   if (random.chance(0.03)) await work(ctx, held, random.between(300, 1_500))
   else if (random.chance(0.3)) await sleep(random.between(0, 10))
-  if (random.chance(0.4) && !held.level) await write(ctx, 'guard', random.pick(held.grants))
+  if (random.chance(0.4) && !held.level && !held.isUnread) await write(ctx, 'guard', random.pick(held.grants))
   probe(ctx, held)
   await giveBack(ctx, held)
   await sleep(random.between(0, 15))
@@ -29,12 +29,16 @@ async function section(ctx) {
 
 const patience = random => (random.chance(0.25) ? random.between(1, 250) : 20_000)
 
-function one(ctx) {
+async function one(ctx) {
   const { random } = ctx
   const timeout = patience(random)
   // The others are for the rule that takes a key for one lock.
   if (random.chance(0.4)) return take(ctx, random.pick(keys.slice(0, 2)), { timeout, mode: 'shared' })
-  return take(ctx, random.pick(keys), { timeout }, 'acquire', random.chance(0.5) ? unread : undefined)
+  const key = random.pick(keys)
+  const isUnread = keys.slice(2, 4).includes(key)
+  const held = await take(ctx, key, { timeout }, 'acquire', isUnread ? unread : undefined)
+  // Whose token nobody has read is passed on inside the process, under a token that no guard is given.
+  return held && Object.assign(held, { isUnread })
 }
 
 function many(ctx) {
