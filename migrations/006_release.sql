@@ -39,6 +39,7 @@ begin
      where d.ctid = (select l.ctid from locks l
                       where l.key = release.keys[1] and l.token + 0 = release.tokens[1]
                         and l.session is not distinct from release.session and l.mode is null and not l.contended and not l.released
+                        and (l.delay is null or l.forced_until is null)
                         for update skip locked);
     if found then
       return next row(null, 'released', tokens[1], null, null, null, null)::answer;
@@ -51,7 +52,7 @@ begin
         cross join lateral (
           select l.ctid as place from locks l
            where l.key = u.key and l.token + 0 = u.token and l.session is not distinct from release.session
-             and l.mode is null and not l.contended and not l.released
+             and l.mode is null and not l.contended and not l.released and (l.delay is null or l.forced_until is null)
              for update skip locked) r),
     deleted as (
       delete from locks d where d.ctid = any (array(select m.place from mine m)) returning d.token)
@@ -92,7 +93,8 @@ begin
       delete from waiters w where w.key = pair.key and w.ticket > coalesce(held.served, 0) and w.session is not distinct from held.session
                             and w.token > held.token and w.token <= pair.token;
     end if;
-    moved := take(pair.key, release.session);
+    -- Given back by a process that was told to: what runs there may not have stopped.
+    moved := take(pair.key, release.session, held.forced_until is not null);
     return next row(null, case moved[1].outcome when 'pinned' then 'pinned' else 'released' end, pair.token, pair.key, null, null, null)::answer;
     return query select * from tell(moved);
   end loop;
@@ -161,6 +163,7 @@ begin
     end if;
     perform from locks l
       where l.key = held.key and asks is null and (not held.contended or not exists (select from waiters w where w.key = held.key and w.ticket > coalesce(held.served, 0)))
+        and (held.delay is null or held.forced_until is null)
         and not exists (select from cluster c where c.quarantined_until > clock_timestamp())
       for update skip locked;
     if found then
@@ -194,7 +197,7 @@ begin
           from placed p;
       return;
     end if;
-    moved := take(held.key, held.session);
+    moved := take(held.key, held.session, held.forced_until is not null);
     return next row(null, case moved[1].outcome when 'pinned' then 'pinned' else 'released' end, release_and_acquire.token, held.key, null, null, null)::answer;
     return query select * from tell(moved);
   end if;

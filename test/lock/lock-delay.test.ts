@@ -121,6 +121,23 @@ describe('a lock delay', () => {
     await clear()
   })
 
+  test.each([
+    ['nobody in line', false],
+    ['somebody in line', true],
+  ])('forced, and given back once its holder was told, with %s: it rests as well', async (_, isWaited) => {
+    const [holder, other] = [stage.client(), stage.client()]
+    const lock = await holder.acquire('k', long)
+    const next = isWaited ? other.acquire('k') : undefined
+    next?.catch(() => {})
+    if (isWaited) await stage.queued('k', 1)
+    await other.forceRelease('k', { reason: 'a test' })
+    await lock.renew().catch(() => {})
+    expect([lock.state, await lock.release()]).toEqual(['lost', 'forced'])
+    await rests()
+    await wake('k')
+    await (await (next ?? other.acquire('k'))).release()
+  })
+
   test('a session that was given up because it could not be renewed: it rests', async () => {
     const client = stage.client({ ttl: '1s' })
     const lock = await client.acquire('k', long)
