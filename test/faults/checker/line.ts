@@ -24,8 +24,8 @@ export const inLine: Rule = run => {
   return found
 }
 
-/** Milliseconds that a quarantine may last: the max_ttl of the campaign, and a margin. */
-const quarantine = 3_500
+/** Milliseconds of a quarantine: the max_ttl of the campaign, then until a tick has come by, though the server be down by then. */
+const quarantine = 7_000
 
 /**
  * P3 and P4 for heads and closed lines: no commit leaves somebody at the head of a line who could be granted beside those
