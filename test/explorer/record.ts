@@ -193,6 +193,9 @@ export class Record {
     const highest = this.#highest.get(key) ?? 0
     if (token <= highest)
       throw new Violation(`the tokens of ${key} do not rise: ${token} was granted after ${highest}`)
+    const wanted = before.waiters.find(each => each.request === request && each.key === key)
+    if (wanted && (wanted.mode ?? 'exclusive') !== row.mode)
+      throw new Violation(`${key} was granted ${row.mode} to ${nameOf(session)}, who wants it otherwise`)
     const place = this.#tickets.get(`${request} ${key}`) ?? Number.POSITIVE_INFINITY
     const isOfRun = (number: number | null) => number !== null && number > token && number <= row.tokenTo
     const passed = state.waiters.find(

@@ -38,7 +38,7 @@ export const innerPoints: readonly InnerPoint[] = [
   {
     function: 'release_and_acquire',
     name: 'row found',
-    in: 'where l.key = held.key and (not held.contended',
+    in: 'where l.key = held.key and asks is null and (not held.contended',
   },
   { function: 'look', name: 'own row found', in: 'where l.key = any (look.keys) and (l.request' },
   { function: 'cancel', name: 'ticket found', in: 'where w.request = want.request and w.key' },
@@ -110,6 +110,8 @@ export const draws: readonly InnerPoint[] = [
 export const explored: readonly string[] = [
   'acquire',
   'acquire_on_terms',
+  'asked_of',
+  'admit',
   'enqueue',
   'settle_wide',
   'take_all',

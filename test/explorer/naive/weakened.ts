@@ -1,5 +1,6 @@
 import { acquire, at, release, token } from '../calls.ts'
 import type { Program } from '../program.ts'
+import { readers } from '../programs/readers.ts'
 import { runs } from '../programs/runs.ts'
 import { inTurn, letGo } from '../programs/scripts.ts'
 import { cancels, headDies, ownSession, queued, sessions, taken, twoKeys } from './programs.ts'
@@ -159,6 +160,23 @@ export const weakened: readonly Variant[] = [
     program: of(runs, 'a run is begun anew behind who is in line and gives up'),
     depth: 1,
     finds: /k went to S2, past S3, who was in line before it/,
+  },
+]
+
+/** The same for what several hold. */
+export const mixed: readonly Variant[] = [
+  {
+    name: 'a line of which only those are looked at who share',
+    edits: [
+      {
+        function: 'serve',
+        from: 'bool_and(w.mode is not distinct from here.mode) over line as alike',
+        to: 'bool_and(w.mode = here.mode) over line as alike',
+      },
+    ],
+    program: of(readers, 'a guard comes too late for a key that goes to readers, and stays'),
+    depth: 1,
+    finds: /k was granted shared to S3, who wants it otherwise/,
   },
 ]
 

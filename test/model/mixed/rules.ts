@@ -113,7 +113,10 @@ export class Rules {
     const were = before.tickets.filter(each => each.key === key).map(({ request }) => request)
     const order = [...new Set([...were, ...line])]
     let last = -1
-    for (const { request } of granted) {
+    for (const { request, mode } of granted) {
+      const is = (each: { key: string; request: string }) => each.key === key && each.request === request
+      const wanted = before.tickets.find(is)?.mode ?? call.asks?.find(is)?.mode ?? 'exclusive'
+      if (mode !== wanted) throw new Error(`${key} was granted ${mode} to who wants it ${wanted}`)
       const place = order.indexOf(request ?? '')
       if (place < 0) throw new Error(`${key} was granted to who had not asked`)
       if (place < last) throw new Error(`${key} was granted out of order`)
