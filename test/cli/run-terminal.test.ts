@@ -47,8 +47,8 @@ describe.runIf(isLinux).each([
     try {
       const look = `${process.execPath} ${fileURLToPath(main)} status --schema "$FENCEPOST_SCHEMA"`
       other.type(`${look}; echo "code=$?"\n`)
-      await other.line(/^KEY +STATE +TOKEN +HOLDER/)
-      await other.line(new RegExp(`^k +held +\\d+ .*:${parentOf(pid)} `))
+      await other.line(/^KEY +MODE +STATE +TOKEN +HOLDER/)
+      await other.line(new RegExp(`^k +exclusive +held +\\d+ .*:${parentOf(pid)} `))
       await other.line(/^code=0/)
       terminal.type('{"name":"exit","code":0}\n')
       await terminal.line(/code=0/)
