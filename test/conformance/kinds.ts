@@ -7,9 +7,16 @@ import {
   type Section,
   type TryAcquireOptions,
 } from '../../src/index.ts'
+import { major, twistName } from '../support/settings.ts'
 import { SoleReader } from './sole-reader.ts'
 
 type Keys = string | readonly string[]
+
+/** Over which ways of connecting the kinds are tried: all that differ, and where the server or the road to it does, one. */
+export const waysOfKinds =
+  twistName === 'none' && major === '18'
+    ? (['a pool', 'a pool, without listening', 'a query function'] as const)
+    : (['a pool'] as const)
 
 /** A way of taking a key under which whoever has it excludes everybody else, as an exclusive lock does. */
 export interface Kind {

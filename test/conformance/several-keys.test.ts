@@ -1,6 +1,5 @@
-import { several } from './kinds.ts'
+import { several, waysOfKinds } from './kinds.ts'
 import { lockConformance } from './lock-conformance.ts'
 import { ways } from './ways.ts'
 
-for (const way of ['a pool', 'a pool, without listening', 'a query function'] as const)
-  lockConformance(`two keys, over ${way}`, ways[way], several)
+for (const way of waysOfKinds) lockConformance(`two keys, over ${way}`, ways[way], several)
