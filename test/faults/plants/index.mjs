@@ -120,6 +120,8 @@ const exclusivePlants = [
     says: 'trust is counted from the answer of a renewal, not from its sending',
     rules: ['told-first', 'exclusion'],
     faults: ['late-reply-then-dark'],
+    // Whoever is cut off is to hold a key that others want, which is not so each time.
+    seconds: 55,
     client: [
       {
         file: 'session/session.js',
