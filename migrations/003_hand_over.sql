@@ -13,7 +13,7 @@
 -- next number. Inside their process they take turns without a call; the tickets of those that had theirs go at the release.
 -- The row is authoritative. Who takes a grant away takes two steps: FOR NO KEY UPDATE in key order, which waits only
 -- for short calls of this protocol, then FOR UPDATE SKIP LOCKED, which skips nothing but a guard.
--- Lock order, everywhere: cluster, reaper, sessions, lock rows by key, tickets; sessions of others with SKIP LOCKED.
+-- Lock order, everywhere: cluster, reaper, sessions, lock rows by key, holder rows, tickets; sessions of others with SKIP LOCKED.
 select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true);
 
 -- One row per key in use. Deleted by the release that finds nobody waiting.
@@ -31,7 +31,7 @@ create table locks (
   forced_until timestamptz,                   -- an operator took it: no renewal extends it beyond this moment
   delay      interval,                        -- how long it is to rest should its holder be lost
   rests_until timestamptz,                    -- nobody's, and granted to nobody before this moment
-  context    uuid,                            -- the root of the task that holds it, where that is not this request
+  context    uuid,                            -- the section that it was asked for in: the request by which that holds its lock
   granted_at timestamptz not null default clock_timestamp(),
   label      text,
   metadata   jsonb,
@@ -47,14 +47,15 @@ create type terms as (
   permits  int,                               -- how many of a semaphore's,
   capacity int,                               -- and how many it is said to have
   delay    double precision,                  -- milliseconds that the key rests should the holder be lost
-  context  uuid,                              -- the root of the task that asks, where it holds something already
+  context  uuid,                              -- the section that it is asked for in: the request by which that holds its lock
   wide     boolean                            -- one of several keys, which are taken together or not at all
 );
 
 -- The lines. A ticket exists => its key has a row in `locks` that is contended. It is drawn under the lock of that row, so they
 -- rise along the line; and between two vacuums a hot key leaves a million of them behind, past which no scan must go. Nor one by its session:
 -- hence `is not distinct from`, which is no condition for an index.
--- Deleted by the hand-over that grants it, by the release of its run, by cancel, and by whoever buries its session.
+-- Deleted by whoever grants it (`hand_over`, `serve`, `take_all`), by the release of its run, by cancel, by a resize that it can never
+-- fit, and by whoever buries its session.
 create table waiters (
   ticket      bigint generated always as identity,
   key         text collate "C" not null,

@@ -167,8 +167,7 @@ export class Desk implements LockHost {
     const now = ticks()
     this.options.metrics.held(since, now)
     const { key, ownToken, run } = lock
-    const grants = lock.grants
-    if (grants.length > 1) return this.#giveAllBack(session, grants)
+    if (lock.isOfSeveral) return this.#giveAllBack(session, lock.grants)
     if (run && lock.isPassable && run.isYoung(this.options.poll) && !session.isOver) {
       this.options.metrics.answeredAt = now
       if (this.passOn(run, session)) {
@@ -230,9 +229,8 @@ export class Desk implements LockHost {
   /** Of several keys, one that is lost takes the others along. */
   lost(lock: Lock, session: Session, reason: LossReason, since: number): void {
     this.options.metrics.lost(reason, since)
-    const grants = lock.grants
-    if (grants.length === 1 || session.isOver) return
-    for (const { key, token } of grants)
+    if (!lock.isOfSeveral || session.isOver) return
+    for (const { key, token } of lock.grants)
       if (session.held.get(token) === lock) void this.giveBack(session, key, token)
   }
 

@@ -94,7 +94,7 @@ export class Intake {
         return this.#grant(request, answer, session)
       case 'queued':
         this.#desk.contend(request.key)
-        request.parts.clear()
+        request.parts?.clear()
         // Its session's end took the ticket along, and told nobody who was not known to be in line.
         if (session.trust() === 'over') return this.askElsewhere(request, session)
         if (request.stage !== 'queued') this.#desk.options.queued(request, session, answer.expiresIn)
@@ -139,25 +139,22 @@ export class Intake {
 
   #grant(request: Request, { token: given, key, level }: Answer, session: Session): void {
     const token = given as string
-    if (request.keys) {
-      request.parts.set(key as string, token)
-      if (request.parts.size < request.keys.length) return
+    const { keys, parts } = request
+    if (keys && parts) {
+      parts.set(key as string, token)
+      if (parts.size < keys.length) return
     }
     // The session's end gives the row back.
     if (session.trust() === 'over') return this.askElsewhere(request, session)
     if (session.isForced(token)) {
-      const grants = request.keys ? [...request.parts] : [[request.key, token] as const]
+      const grants = parts ? [...parts] : [[request.key, token] as const]
       for (const [key, one] of grants) void this.#counter.returner.release(session, key, one)
       return request.fail(new LostError(request.key, 'forced'))
     }
-    const first = request.keys ? (request.parts.get(request.keys[0] as string) as string) : token
+    const tokens = keys && parts && new Map(keys.map(one => [one, parts.get(one) as string]))
     this.#desk.grant(
       request,
-      {
-        token: first,
-        level: level ?? undefined,
-        tokens: request.keys && new Map(request.keys.map(one => [one, request.parts.get(one) as string])),
-      },
+      { token: tokens?.values().next().value ?? token, level: level ?? undefined, tokens },
       session,
     )
   }

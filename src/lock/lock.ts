@@ -165,6 +165,11 @@ export class Lock implements AsyncDisposable {
     return this.#token
   }
 
+  /** @internal */
+  get isOfSeveral(): boolean {
+    return this.#tokens !== undefined
+  }
+
   /** @internal Of each key. */
   get grants(): { key: string; token: string }[] {
     if (!this.#tokens) return [{ key: this.key, token: this.ownToken }]

@@ -49,7 +49,7 @@ export class Request implements Asked {
   /** Whether it is being looked into whether it waits for itself. */
   isChecked = false
   /** What is granted so far of several keys: it counts once there are all of them. */
-  readonly parts: Map<string, string> = new Map()
+  readonly parts: Map<string, string> | undefined
   readonly promise: Promise<Lock | null>
   /** When it was made, in {@link ticks}. */
   readonly since: number = ticks()
@@ -77,6 +77,7 @@ export class Request implements Asked {
     this.details = details
     this.context = context
     this.terms = termsOf(details, context)
+    this.parts = details.keys && new Map()
     this.metadata = details.metadata === undefined ? undefined : JSON.stringify(details.metadata)
     this.#owner = owner
     this.promise = new Promise((resolve, reject) => {
