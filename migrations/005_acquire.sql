@@ -191,20 +191,23 @@ create function enqueue(session uuid, wants asked[], judged timestamptz) returns
 declare
   locked   text[];
   undone   uuid[] := '{}';
+  torn     uuid[];
   strange  uuid[];
   place    record;
   held     locks;
   ours     asked[];
   standing asked[];
+  tries    boolean;
+  several  boolean;
   moves    boolean;
-  behind   boolean;
   moved    answer[];
   told     uuid[] := '{}';
   expiring double precision;
 begin
+  select bool_or(not w.waits), bool_or(w.wide) is true into tries, several from unnest(wants) w;
   locked := lock_rows(array(select w.key from unnest(wants) w));
   -- Several keys: in the lines of all of them, or of none.
-  if exists (select from unnest(wants) w where w.wide) then
+  if several then
     undone := array(select w.request from unnest(wants) w
                      where w.wide and (w.key <> all (locked) or exists (select from locks l where l.key = w.key and l.mode = 'permits')));
     return query
@@ -212,11 +215,17 @@ begin
              l.capacity::bigint
         from unnest(wants) w left join locks l on l.key = w.key and l.mode = 'permits' where w.request = any (undone);
     -- Repeated, and some of what it was granted is gone since: it gives back the rest, and stands in line for all of it.
+    torn := array(
+      select w.request from unnest(wants) w
+        left join lateral (select l.key from locks l where l.key = w.key and l.request = w.request and not l.released limit 1) l on true
+        left join lateral (select h.key from holders h where h.request = w.request and h.key is not distinct from w.key and not h.released
+                            limit 1) h on true
+       where w.wide group by w.request having count(coalesce(l.key, h.key)) < count(*));
     update locks l set released = true
-      where l.key = any (locked) and l.session is not distinct from enqueue.session and l.request = any (array(
-        select w.request from unnest(wants) w
-          left join lateral (select l.key from locks l where l.key = w.key and l.request = w.request and not l.released limit 1) l on true
-         where w.wide group by w.request having count(l.key) < count(*)));
+      where l.key = any (locked) and l.session is not distinct from enqueue.session and l.request = any (torn);
+    -- One of them was made a shared lock.
+    update holders h set released = true
+      where h.key = any (locked) and h.session is not distinct from enqueue.session and h.request = any (torn);
     -- Nor by halves: tickets of a session of its client that is over go, so that all of its own are drawn in this commit. Drawn in
     -- two, they could make a circle with those of another.
     delete from waiters d where d.request = any (array(
@@ -282,11 +291,12 @@ begin
     -- An exclusive lock moves on where its holder has given it back, or lost it; a head's line at any time.
     moves := held.mode is null and not (held.request = any (told)) is true
              and (held.released or held.forced_until <= enqueue.judged or not is_alive(held.session, enqueue.judged));
-    standing := array(select w from unnest(ours) w
-                       where w.request <> all (told) and (w.waits or w.wide or held.mode is not null or moves and w.mode is not null) order by w.place);
-    -- Behind somebody alive who does not fit: whoever makes room serves the line, and who is in it looks after the holders.
-    behind := held.mode is not null and held.contended and not held.released and not exists (select from unnest(standing) w where not w.waits)
-              and exists (select from first_of(held) f where is_alive(f.session, enqueue.judged));
+    standing := ours;
+    if tries or cardinality(told) > 0 then
+      standing := array(
+        select w from unnest(ours) w
+         where w.request <> all (told) and (w.waits or w.wide or held.mode is not null or moves and w.mode is not null) order by w.place);
+    end if;
     if cardinality(standing) > 0 then
       update locks l set contended = true, served = pg_sequence_last_value('waiters_ticket_seq') where l.key = place.key and not l.contended;
       insert into waiters (key, session, request, label, metadata, mode, permits, capacity, delay, context, wide)
@@ -297,35 +307,42 @@ begin
     end if;
     if moves then
       moved := take(place.key, enqueue.session, not held.released);
-    elsif held.mode is not null and not behind then
+    elsif held.mode is not null
+       -- Not behind somebody alive who does not fit: whoever makes room serves the line, and who is in it looks after the holders.
+       and (not held.contended or held.released or exists (select from unnest(standing) w where not w.waits)
+            or not exists (select from first_of(held) f where is_alive(f.session, enqueue.judged))) then
       moved := serve(place.key, enqueue.session);
       if (select count(*) from unnest(moved) m where m.outcome = 'granted') < cardinality(standing)
          and reap_holders(place.key, enqueue.judged) then
         moved := moved || serve(place.key, enqueue.session);
       end if;
     end if;
-    return query select * from tell(moved);
-    told := told || array(select m.request from unnest(moved) m where m.outcome = 'granted' and m.request is not null);
-    select * into held from locks l where l.key = place.key;
-    if not found then
-      return query select w.request, 'again', null::bigint, w.key, null::text, null::double precision, null::bigint
-                     from unnest(ours) w where w.request <> all (told) and w.wide is not true;
-      continue;
-    end if;
-    delete from waiters w where w.key is not distinct from place.key and w.request = any (array(
-      select s.request from unnest(standing) s where not s.waits and s.wide is not true and s.request <> all (told)));
-    -- Whoever came behind such a try, in this call, may fit without it.
-    if found and held.mode is not null then
-      moved := serve(place.key, enqueue.session);
+    if cardinality(moved) > 0 then
       return query select * from tell(moved);
       told := told || array(select m.request from unnest(moved) m where m.outcome = 'granted' and m.request is not null);
+      select * into held from locks l where l.key = place.key;
+      if not found then
+        return query select w.request, 'again', null::bigint, w.key, null::text, null::double precision, null::bigint
+                       from unnest(ours) w where w.request <> all (told) and w.wide is not true;
+        continue;
+      end if;
+    end if;
+    if tries then
+      delete from waiters w where w.key is not distinct from place.key and w.request = any (array(
+        select s.request from unnest(standing) s where not s.waits and s.wide is not true and s.request <> all (told)));
+      -- Whoever came behind such a try, in this call, may fit without it.
+      if found and held.mode is not null then
+        moved := serve(place.key, enqueue.session);
+        return query select * from tell(moved);
+        told := told || array(select m.request from unnest(moved) m where m.outcome = 'granted' and m.request is not null);
+      end if;
     end if;
     expiring := expires_in(held);
     return query
       select w.request, case when w.waits then 'queued' else 'busy' end, null::bigint, w.key, null::text, expiring, null::bigint
         from unnest(ours) w where w.request <> all (told) and w.wide is not true;
   end loop;
-  if exists (select from unnest(wants) w where w.wide and w.request <> all (undone) and w.request <> all (told)) then
+  if several and exists (select from unnest(wants) w where w.wide and w.request <> all (undone) and w.request <> all (told)) then
     return query select * from settle_wide(enqueue.session, array(
       select w from unnest(wants) w where w.wide and w.request <> all (undone) and w.request <> all (told) order by w.place));
   end if;

@@ -126,14 +126,12 @@ begin
   if coalesce(cardinality(requests), 0) = 0 then
     raise exception 'fencepost: no requests' using errcode = 'FP005';
   end if;
-  wants := case when asks is null then array(
-      select row(u.i, release_and_acquire.key, u.request, true, u.label, u.metadata, null, null, null, null, null, null)::asked
-        from unnest(requests, release_and_acquire.labels, release_and_acquire.metadata) with ordinality u(request, label, metadata, i)
-       order by u.i)
-    else asked_of(array_fill(release_and_acquire.key, array[cardinality(requests)]), requests, null, release_and_acquire.labels,
-                  release_and_acquire.metadata, asks) end;
-  if asks is not null and exists (select from unnest(wants) w where w.wide) then
-    raise exception 'fencepost: several keys are asked for by acquire' using errcode = 'FP005';
+  if asks is not null then
+    wants := asked_of(array_fill(release_and_acquire.key, array[cardinality(requests)]), requests, null, release_and_acquire.labels,
+                      release_and_acquire.metadata, asks);
+    if exists (select from unnest(wants) w where w.wide) then
+      raise exception 'fencepost: several keys are asked for by acquire' using errcode = 'FP005';
+    end if;
   end if;
   perform enter(release_and_acquire.seen);
   perform from sessions s
@@ -202,6 +200,12 @@ begin
     return query select * from tell(moved);
   end if;
   -- Behind whoever was in line.
+  if asks is null then
+    wants := array(
+      select row(u.i, release_and_acquire.key, u.request, true, u.label, u.metadata, null, null, null, null, null, null)::asked
+        from unnest(requests, release_and_acquire.labels, release_and_acquire.metadata) with ordinality u(request, label, metadata, i)
+       order by u.i);
+  end if;
   return query select * from enqueue(release_and_acquire.session, wants, judged_at(release_and_acquire.seen));
 end $$;
 

@@ -41,3 +41,24 @@ test('it stands in all its lines by one commit, though a ticket of the dead sess
   ])
   expect(granted.map(({ outcome }) => outcome)).toEqual(['granted', 'granted'])
 })
+
+test.each(['while it holds all of them', 'after another of them was given back'])(
+  'asked for again with one of them made a shared lock, %s',
+  async so => {
+    const keys = [stage.key(), stage.key()] as [string, string]
+    const holder = await stage.actor('holder')
+    const request = randomUUID()
+    const [made, other] = (await ask(holder, keys, request)) as [Row, Row]
+    await holder.sql('select * from $schema.downgrade($1, $2, $3)', [holder.session, made.key, made.token])
+    const isTorn = so !== 'while it holds all of them'
+    if (isTorn) await holder.release(other.key as string, other.token)
+    const again = await ask(holder, keys, request)
+    const held = again.filter(({ outcome }) => outcome === 'granted')
+    expect(held.map(({ key }) => key).sort()).toEqual([...keys].sort())
+    const tokens = held.map(({ token }) => token).sort()
+    if (isTorn) expect(tokens).not.toContain(made.token)
+    else expect(tokens).toEqual([made.token, other.token].sort())
+    for (const key of keys) expect(await stage.line(key)).toEqual([])
+    for (const { key, token } of held) await holder.release(key as string, token)
+  },
+)
