@@ -48,6 +48,7 @@ describe('docs/reference.md', () => {
       'constructor',
       'lose',
       'announceShutdown',
+      'isOfSeveral',
       'isPassable',
       'ownToken',
       'run',
