@@ -54,6 +54,8 @@ export function bites(run, noted, faults) {
       e => e.event === 'incarnation' && e.detail.restarted === true && e.detail.timeline === 0,
     ),
     promotions: count(journal, e => e.event === 'incarnation' && Number(e.detail.timeline) > 0),
+    lostGrants: count(run.lost, e => e.event === 'granted' || e.event === 'joined'),
+    lostWrites: count(run.lost, e => e.event === 'write'),
     graces: count(journal, e => e.event === 'graced'),
     ...modes(run),
   }

@@ -24,6 +24,8 @@ export class Campaign {
   /** Whether the record outlives the run: something was found in it. */
   keeps = false
   #gone = []
+  /** @type {any[]} */
+  #lost = []
   /** The faults, while they go on. */
   #striking
   stopping = false
@@ -66,7 +68,10 @@ export class Campaign {
   }
 
   async calm() {
-    for (const worker of this.workers) worker.proxy.release()
+    for (const { name, proxy } of this.workers) {
+      this.log('proxy', 'ok', name, { port: proxy.port, counters: proxy.counters })
+      proxy.release()
+    }
     await this.serverAnswers()
     this.log('calm', 'ok', 'calm')
     await sleep(3_000)
@@ -78,9 +83,13 @@ export class Campaign {
 
   /** What is known so far, as the checker takes it. */
   async record(final) {
-    const journal = await this.cluster.query('select * from audit.journal order by seq')
-    const entries = journal.map(row => ({ ...row, seq: Number(row.seq) }))
-    return { events: readHistory(this.options.folder), journal: entries, final }
+    const journal = entriesOf(await this.cluster.query('select * from audit.journal order by seq'))
+    return { events: readHistory(this.options.folder), journal, lost: this.#lost, final }
+  }
+
+  /** @param {any[]} rows of a journal whose server was left behind, that are in no other. */
+  lose(rows) {
+    this.#lost.push(...entriesOf(rows))
   }
 
   save(run) {
@@ -90,6 +99,7 @@ export class Campaign {
         `${lines.map(line => JSON.stringify(line)).join('\n')}\n`,
       )
     write('journal.jsonl', run.journal)
+    write('lost.jsonl', run.lost)
     writeFileSync(join(this.options.folder, 'final.json'), JSON.stringify(run.final))
   }
 
@@ -184,6 +194,8 @@ export class Campaign {
   }
 }
 
+const entriesOf = rows => rows.map(row => ({ ...row, seq: Number(row.seq) }))
+
 /** The fourth process polls. */
 const listens = name => !name.startsWith('w4')
 
@@ -193,6 +205,7 @@ export function saved(folder) {
   return {
     events: readHistory(folder),
     journal: readLines(join(folder, 'journal.jsonl')),
+    lost: readLines(join(folder, 'lost.jsonl')),
     final: final ?? undefined,
   }
 }

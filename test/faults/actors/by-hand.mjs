@@ -18,7 +18,8 @@ export const byHand = {
       try {
         await client.connect()
         await life(ctx, client)
-      } catch {
+      } catch (error) {
+        ctx.log('connection', 'fail', ctx.id(), { code: error.code, message: error.message })
         await sleep(100)
       } finally {
         client.connection.stream.destroy()

@@ -1,4 +1,4 @@
-import { type Event, grain, type Rule, type Run, type Violation } from './history.ts'
+import { type Entry, type Event, grain, type Rule, type Run, type Violation } from './history.ts'
 
 /** The time during which a handle certainly said "held": from its acquire's answer to the last question answered so. */
 export interface Belief {
@@ -65,24 +65,29 @@ export const beliefs: Rule = run => {
   return found
 }
 
-/** How many permits a key had at the most within a time, by the database's record. */
+/** Milliseconds for which a grant is believed in without an answer: the ttl of the campaign's clients. */
+const believed = 3_000
+
+/** How many permits a key had at the most within a time, by the database's record, or by one that is lost by now. */
 function capacitiesOf(run: Run): (key: string, from: number, until: number) => number {
+  const [kept, lost] = [changesOf(run.journal), changesOf(run.lost)]
+  return (key, from, until) => {
+    const list = kept.get(key) ?? []
+    const first = list.findLastIndex(({ at }) => at <= from - grain)
+    const within = list.slice(Math.max(first, 0)).filter(({ at }) => at <= until)
+    const untilLost = (lost.get(key) ?? []).filter(({ at }) => at > from - believed && at <= until)
+    return Math.max(...[...within, ...untilLost].map(({ capacity }) => capacity))
+  }
+}
+
+function changesOf(journal: readonly Entry[]): Map<string, { at: number; capacity: number }[]> {
   const changes = new Map<string, { at: number; capacity: number }[]>()
-  for (const { event, key, at, detail } of run.journal) {
+  for (const { event, key, at, detail } of journal) {
     if (event !== 'unheld' || key === null || detail.mode !== 'permits') continue
     const list = changes.get(key) ?? []
     changes.set(key, list)
     const capacity = Number(detail.capacity)
     if (list.at(-1)?.capacity !== capacity) list.push({ at, capacity })
   }
-  return (key, from, until) => {
-    const list = changes.get(key) ?? []
-    const first = list.findLastIndex(({ at }) => at <= from - grain)
-    return Math.max(
-      ...list
-        .slice(Math.max(first, 0))
-        .filter(({ at }) => at <= until)
-        .map(({ capacity }) => capacity),
-    )
-  }
+  return changes
 }

@@ -38,6 +38,7 @@ const granted = (at: number, who: string, token: string, detail: Entry['detail']
 const run = (events: readonly Event[], journal: readonly Entry[], final?: Final): Run => ({
   events,
   journal,
+  lost: [],
   final,
 })
 const nothing: Final = { counters: [], ledger: [], leftovers: {} }

@@ -65,6 +65,8 @@ export interface Final {
 export interface Run {
   readonly events: readonly Event[]
   readonly journal: readonly Entry[]
+  /** Entries of committed transactions that a promotion has lost: what clients were told then, and what is no more. */
+  readonly lost: readonly Entry[]
   /** Undefined while the run goes on. */
   readonly final: Final | undefined
 }

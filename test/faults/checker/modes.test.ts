@@ -56,6 +56,7 @@ const holds = (
 const run = (events: readonly Event[], journal: readonly Entry[], final?: Final): Run => ({
   events,
   journal,
+  lost: [],
   final,
 })
 const rulesOf = (it: Run): string[] => [...new Set(check(it).map(({ rule }) => rule))]

@@ -5,7 +5,7 @@ import { isDowngrade, type KeyState, permitsOut, replay } from './replay.ts'
 /** Whoever is told that it holds is named by the database's record, under that token and level: as a grant, or in a run. */
 export const grantsRecorded: Rule = run => {
   const recorded = new Map<string, string>()
-  for (const { event, key, token, label, detail } of run.journal) {
+  for (const { event, key, token, label, detail } of [...run.lost, ...run.journal]) {
     if (event === 'granted' || event === 'renumbered' || event === 'run' || event === 'joined')
       recorded.set(`${key} ${token} ${label}`, String(detail.level ?? token))
   }

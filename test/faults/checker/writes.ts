@@ -73,14 +73,15 @@ export const fenceExact: Rule = run => {
   return found
 }
 
-/** Acknowledged writes are there exactly once, refused ones are not, and no write was built on what another overwrote. */
-export const writesKept: Rule = ({ events, final }) => {
+/** Acknowledged writes are there exactly once, unless a promotion has lost them, refused ones are not, and no write was built on what another overwrote. */
+export const writesKept: Rule = ({ events, lost, final }) => {
   if (!final) return []
+  const gone = new Set(lost.filter(({ event }) => event === 'write').map(({ label }) => label))
   const found: Violation[] = []
   const there = new Map(final.ledger.map(row => [row.id, row]))
   for (const { op, phase, id, key, t, process } of events) {
     if (op !== 'write') continue
-    if (phase === 'ok' && !there.has(id)) {
+    if (phase === 'ok' && !there.has(id) && !gone.has(id)) {
       found.push({
         rule: 'writes',
         key,

@@ -13,7 +13,7 @@ import { serverFaults } from './server-faults.mjs'
  */
 export async function strike(campaign, plan) {
   const among = list =>
-    list.filter(fault => plan.names.includes(fault.name) && (!fault.pair || campaign.cluster.standby))
+    list.filter(fault => plan.names.includes(fault.name) && (!fault.pair || campaign.options.pair))
   await Promise.all([
     lane(campaign, plan, among(clientFaults), 'client', 900),
     lane(campaign, plan, among(serverFaults), 'server', 2_500),
@@ -22,14 +22,13 @@ export async function strike(campaign, plan) {
 
 async function lane(campaign, plan, faults, name, calm) {
   const random = new Random(`${plan.seed} ${name}`)
-  let left = faults
-  while (left.length > 0) {
-    for (const fault of random.shuffled(left)) {
+  while (faults.length > 0) {
+    for (const fault of random.shuffled(faults)) {
       await sleep(random.between(calm * 0.5, calm))
       if (now() > plan.until || campaign.stopping) return
       await once(campaign, plan, fault, random)
     }
-    left = plan.isOnce ? [] : left.filter(fault => !fault.once)
+    if (plan.isOnce) return
   }
 }
 
@@ -52,6 +51,7 @@ async function once(campaign, plan, fault, random) {
       respawn: one => campaign.respawn(one),
       again: () => campaign.serverAnswers(),
       bit: (effect, times = 1) => campaign.bitten(effect, times),
+      lost: entries => campaign.lose(entries),
     })
     if (fault.life) await campaign.serverAnswers()
     plan.counts[fault.name] = (plan.counts[fault.name] ?? 0) + 1

@@ -68,10 +68,10 @@ export const serverFaults = [
     name: 'server-clock-stepped',
     bite: 'clockSteps',
     async run({ cluster, random, bit }) {
-      if (!cluster.hasClock) return
+      if (!cluster.clock.isMovable) return
       for (const seconds of [random.pick([3, 60, 3_600]), 0]) {
         const before = await offset(cluster)
-        cluster.moveClock(seconds)
+        cluster.clock.move(seconds)
         await sleep(4_200)
         if (Math.abs((await offset(cluster)) - before) > 2_000) bit('clockSteps')
       }
@@ -123,14 +123,42 @@ export const serverFaults = [
     bite: 'promotions',
     life: true,
     pair: true,
-    once: true,
     async run({ cluster, random }) {
-      if (!cluster.standby) return
+      await cluster.standBy()
+      await sleep(random.between(0, 1_000))
       await cluster.promote()
       await sleep(random.between(0, 300))
     },
   },
+  {
+    name: 'promotion-with-losses',
+    bite: 'lostGrants',
+    life: true,
+    pair: true,
+    async run(ctx) {
+      await promoteWithLosses(ctx)
+    },
+  },
+  {
+    name: 'promotions-in-a-row',
+    bite: 'promotionsInARow',
+    life: true,
+    pair: true,
+    async run(ctx) {
+      const { cluster, random, bit } = ctx
+      await promoteWithLosses(ctx)
+      await cluster.standBy()
+      await sleep(random.between(0, 2_000))
+      await (random.chance(0.5) ? promoteWithLosses(ctx) : cluster.promote())
+      bit('promotionsInARow')
+    },
+  },
 ]
+
+async function promoteWithLosses({ cluster, random, lost }) {
+  await cluster.standBy()
+  lost(await cluster.promoteWithLosses(() => sleep(random.between(50, 1_500))))
+}
 
 /** By how many milliseconds the server's wall clock is ahead of ours. */
 async function offset(cluster) {

@@ -2,7 +2,6 @@ import { execFile, execFileSync } from 'node:child_process'
 import {
   chmodSync,
   chownSync,
-  existsSync,
   mkdirSync,
   mkdtempSync,
   readFileSync,
@@ -18,13 +17,10 @@ import pg from 'pg'
 import { migrate } from '../../../dist/index.js'
 import { startPostgres } from '../../../dist/testing/server.js'
 import { now, sleep } from '../history.mjs'
+import { Clock } from './clock.mjs'
 import { Front } from './front.mjs'
 
 const run = promisify(execFile)
-
-const faketime = ['/usr/lib/x86_64-linux-gnu', '/usr/lib/aarch64-linux-gnu', '/usr/lib64', '/usr/lib']
-  .map(folder => `${folder}/faketime/libfaketimeMT.so.1`)
-  .find(existsSync)
 
 const isNotUpYet = ({ code }) => code === '57P03' || code === 'ECONNREFUSED' || code === 'ECONNRESET'
 
@@ -45,6 +41,11 @@ async function connected(url, patience) {
   }
 }
 
+async function configure(url, text) {
+  await ask(await connected(url, 15_000), text)
+  await ask(await connected(url, 15_000), 'select pg_reload_conf()')
+}
+
 async function ask(client, text, values) {
   try {
     return (await client.query(text, values)).rows
@@ -57,17 +58,15 @@ async function ask(client, text, values) {
 export class Cluster {
   front = new Front()
   #folder = mkdtempSync(join(tmpdir(), 'fencepost-faults-'))
-  #clockFile = join(this.#folder, 'clock')
   /** File systems of their own, which can be filled; only root may mount them. @type {string[]} */
   #disks = []
+  #standbys = 0
+  /** @type {Clock} */
+  clock
   /** @type {any} */
   primary
   /** @type {any} */
   standby
-
-  get hasClock() {
-    return faketime !== undefined
-  }
 
   get port() {
     return this.front.port
@@ -81,19 +80,13 @@ export class Cluster {
   /** @param {{ pair: boolean }} options */
   async start({ pair }) {
     chmodSync(this.#folder, 0o755)
-    this.moveClock(0)
+    this.clock = new Clock(this.#folder)
     this.primary = await startPostgres({ ...this.#options(), dataDir: this.#dataDir('first') })
     await this.front.start(this.primary.port)
     await migrate({ connection: this.url })
     await this.query(await readFile(new URL('journal.sql', import.meta.url), 'utf8'))
     await this.query("select fencepost.configure(max_ttl => '3s')")
     if (pair) await this.#addStandby()
-  }
-
-  /** @param {number} seconds by which the server's wall clock is ahead. Its monotonic clock stays right. */
-  moveClock(seconds) {
-    writeFileSync(this.#clockFile, `+${seconds}`)
-    chmodSync(this.#clockFile, 0o644)
   }
 
   /** Leaves the primary no space to write. @returns {Promise<() => void>} gives it back */
@@ -127,16 +120,62 @@ export class Cluster {
     }
   }
 
+  /** A standby that has all there is, a new one where the last was promoted. */
+  async standBy() {
+    if (!this.standby) await this.#addStandby()
+    await this.#streams()
+  }
+
   /** Loses nothing: the primary is stopped in good order, which sends all that it has, and the standby takes over. */
   async promote() {
-    const [old, next] = [this.primary, this.standby]
-    await this.#streams()
+    const old = this.primary
     await old.stop('fast')
-    await ask(await connected(next.url, 15_000), 'select pg_promote(true, 30)')
-    this.primary = next
-    this.standby = undefined
-    this.front.turn(next.port)
+    await this.#takeOver()
+    this.front.turn(this.primary.port)
     await old.end()
+  }
+
+  /**
+   * The primary crashes, and what was committed there since `meanwhile` began is lost with it: the standby did not listen any more.
+   *
+   * @param {() => Promise<void>} meanwhile
+   * @returns {Promise<any[]>} the entries of the journal that are lost
+   */
+  async promoteWithLosses(meanwhile) {
+    const [old, next] = [this.primary, this.standby]
+    await configure(next.url, "alter system set primary_conninfo = ''")
+    await this.#isAlone(next)
+    await meanwhile()
+    await old.stop('immediate')
+    await this.#takeOver()
+    await configure(next.url, 'alter system reset primary_conninfo')
+    const recent = '(select max(seq) - 5000 from audit.journal)'
+    const [{ from, kept }] = await this.query(
+      `select ${recent} as from, array_agg(seq) as kept from audit.journal where seq > ${recent}`,
+    )
+    this.front.turn(next.port)
+    await old.start()
+    const text = 'select * from audit.journal where seq > $1 and seq <> all ($2) order by seq'
+    const lost = await ask(await connected(old.url, 15_000), text, [from, kept])
+    await old.end()
+    return lost
+  }
+
+  /** The standby is the primary. The front does not know yet. */
+  async #takeOver() {
+    await ask(await connected(this.standby.url, 15_000), 'select pg_promote(true, 30)')
+    this.primary = this.standby
+    this.standby = undefined
+  }
+
+  async #isAlone(standby) {
+    for (let i = 0; i < 400; i++) {
+      const text = 'select count(*)::int as n from pg_stat_wal_receiver'
+      const [{ n }] = await ask(await connected(standby.url, 15_000), text)
+      if (n === 0) return
+      await sleep(20)
+    }
+    throw new Error('the standby still listens')
   }
 
   /** Waits until the standby has all that was written up to now. */
@@ -184,20 +223,13 @@ export class Cluster {
       log_lock_waits: 'on',
       log_min_duration_statement: '1s',
     }
-    const env = {
-      LD_PRELOAD: faketime ?? '',
-      FAKETIME_TIMESTAMP_FILE: this.#clockFile,
-      FAKETIME_DONT_FAKE_MONOTONIC: '1',
-      // Else each backend would see the step at another time.
-      FAKETIME_NO_CACHE: '1',
-    }
-    return faketime ? { settings, env } : { settings }
+    return { settings, env: this.clock.env }
   }
 
   async #addStandby() {
     const { dataDir } = this.primary
     const { uid, gid } = statSync(dataDir)
-    const copy = this.#dataDir('second')
+    const copy = this.#dataDir(`standby-${++this.#standbys}`)
     await this.primary.stop('fast')
     execFileSync('cp', ['-a', dataDir, copy])
     writeFileSync(join(copy, 'standby.signal'), '')
