@@ -228,7 +228,9 @@ export class Asker {
   #failed(batch: readonly Request[], error: unknown): boolean {
     const failure = explain(error, this.#desk.options.schema)
     const again: Request[] = []
-    for (const request of batch) {
+    // Nobody has been there yet: those who came meanwhile have waited for the same connection.
+    const wereWaiting = failure instanceof UnreachableError && !this.#desk.everReached ? this.#queue.splice(0) : []
+    for (const request of [...batch, ...wereWaiting]) {
       // Its outcome is unknown: once the generation has been raised, nothing of it is left.
       if (request.givenUp) this.#counter.returner.cancel(request)
       if (request.givenUp || request.stage === 'done') continue

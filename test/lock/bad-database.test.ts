@@ -1,4 +1,6 @@
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { type AddressInfo, createServer, type Socket } from 'node:net'
 import pg from 'pg'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { migrate } from '../../src/database/migrate.ts'
@@ -226,4 +228,31 @@ test('a port that nobody listens on, by connection string', async () => {
   const client = new Fencepost({ connectionString: url.href, schema: db.schema })
   clients.push(client)
   await expectRefused(client, UnreachableError, 'unreachable')
+})
+
+test('who asks while a first connection gets no answer is told with those who asked before', async () => {
+  const sockets: Socket[] = []
+  const silent = createServer(socket => {
+    sockets.push(socket)
+    socket.on('error', () => {})
+  })
+  silent.listen(0, '127.0.0.1')
+  await once(silent, 'listening')
+  const url = new URL(db.url)
+  url.port = String((silent.address() as AddressInfo).port)
+  try {
+    const client = new Fencepost({ connectionString: url.href, schema: db.schema, listen: false })
+    clients.push(client)
+    const asked = [client.acquire('k')]
+    await until(() => sockets.length > 0)
+    asked.push(client.acquire('k'), client.acquire('other'))
+    const tried = sockets.length
+    for (const socket of sockets) socket.resetAndDestroy()
+    for (const outcome of await Promise.allSettled(asked))
+      expect(outcome).toMatchObject({ reason: { code: 'unreachable' } })
+    expect(sockets).toHaveLength(tried)
+  } finally {
+    for (const socket of sockets) socket.destroy()
+    silent.close()
+  }
 })
