@@ -39,7 +39,7 @@ export class Campaign {
 
   async start() {
     const { pair, plant, workers } = this.options
-    await this.cluster.start({ pair: pair && !plant })
+    await this.cluster.start({ pair })
     await this.cluster.query('insert into data.counters select unnest($1::text[])', [keys])
     for (const change of plant?.sql ?? []) await change(this.cluster)
     await Promise.all(Array.from({ length: workers }, (_, i) => this.#hire(`w${i + 1}`)))

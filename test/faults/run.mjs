@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { bites, toothless } from './bit.mjs'
 import { Campaign } from './campaign.mjs'
 import { load } from './load.mjs'
-import { leastRate } from './profiles.mjs'
+import { leastRate, runOf } from './profiles.mjs'
 import { account, tell } from './story.mjs'
 
 const { check } = await load('checker/index.ts')
@@ -25,7 +25,7 @@ export async function runProfile(name, profile, seed, { quiet, folder }) {
   }
   for (let i = 0; i < profile.runs; i++) {
     const own = profile.runs === 1 ? seed : `${seed}-${i + 1}`
-    const run = await runOnce(profile, own, folder, say)
+    const run = await runOnce(runOf(profile, i), own, folder, say)
     say(
       `seed ${own}: ${run.operations} operations in ${run.seconds.toFixed(0)} s, ${run.violations.length} violations`,
     )

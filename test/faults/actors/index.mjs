@@ -2,6 +2,7 @@ import { alone } from './alone.mjs'
 import { byHand } from './by-hand.mjs'
 import { fenced } from './fenced.mjs'
 import { guarded } from './guarded.mjs'
+import { keeper } from './keeper.mjs'
 import { permits } from './permits.mjs'
 import { readersWriters } from './readers-writers.mjs'
 import { several } from './several.mjs'
@@ -23,6 +24,7 @@ export const actors = [
   byHand,
   sleeper,
   readersWriters,
+  keeper,
   permits,
   several,
 ]

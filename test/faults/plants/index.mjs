@@ -96,6 +96,23 @@ const exclusivePlants = [
     sql: [patch('grace', 'update sessions set expires_at = clock_timestamp() + ttl where died is null;', '')],
   },
   {
+    name: 'no-quarantine',
+    says: 'newcomers are let in at once where commits may be lost',
+    rules: ['exclusion', 'linearizable'],
+    faults: ['promotion-with-losses'],
+    pair: true,
+    // Somebody must hold what is lost for longer than the promotion takes.
+    copies: { keeper: 4, tries: 1 },
+    seconds: 55,
+    sql: [
+      patch(
+        'new_incarnation',
+        'quarantined_until = clock_timestamp() + c.max_ttl',
+        'quarantined_until = null',
+      ),
+    ],
+  },
+  {
     name: 'canary-ignored',
     says: 'a crash recovery under the same postmaster goes unnoticed',
     rules: ['incarnation'],

@@ -37,7 +37,13 @@ export async function runPlants(name, { seed, folder }) {
 
 async function runPlant(plant, seed, parent) {
   const folder = mkdtempSync(join(parent ?? tmpdir(), `fencepost-faults-plant-${plant.name}-`))
-  const campaign = new Campaign({ seed: `${seed} ${plant.name}`, folder, workers: 3, pair: false, plant })
+  const campaign = new Campaign({
+    seed: `${seed} ${plant.name}`,
+    folder,
+    workers: 3,
+    pair: plant.pair ?? false,
+    plant,
+  })
   let found
   const look = final => async () => {
     const run = await campaign.record(final).catch(() => undefined)
