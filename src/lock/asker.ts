@@ -229,7 +229,8 @@ export class Asker {
     const failure = explain(error, this.#desk.options.schema)
     const again: Request[] = []
     // Nobody has been there yet: those who came meanwhile have waited for the same connection.
-    const wereWaiting = failure instanceof UnreachableError && !this.#desk.everReached ? this.#queue.splice(0) : []
+    const wereWaiting =
+      failure instanceof UnreachableError && !this.#desk.everReached ? this.#queue.splice(0) : []
     for (const request of [...batch, ...wereWaiting]) {
       // Its outcome is unknown: once the generation has been raised, nothing of it is left.
       if (request.givenUp) this.#counter.returner.cancel(request)
