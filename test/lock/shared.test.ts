@@ -70,6 +70,8 @@ describe('readers and writers in one line', () => {
     const locks = await Promise.all(readers.map(({ granted }) => granted))
     expect(locks.map(({ level }) => level)).toEqual(locks.map(() => token))
     expect(await stage.holders('k')).toHaveLength(6)
+    // In one pass: by one commit.
+    expect(await stage.db.query(`select distinct xmin::text from ${stage.sql('holders')}`)).toHaveLength(1)
     expect(await stage.waiting('k')).toBe(2)
     expect([writer.isGranted(), behind.isGranted()]).toEqual([false, false])
     for (const reader of locks) await reader.release()
