@@ -130,18 +130,19 @@ create function acquire_on_terms(session uuid, keys text[], requests uuid[], wai
 #variable_conflict use_column
 declare
   wants   asked[];
+  refused uuid[];
   granted uuid[] := '{}';
   told    answer[];
   terms   record;
 begin
   wants := asked_of(keys, requests, acquire_on_terms.wait, labels, acquire_on_terms.metadata, asks);
   if held_up > clock_timestamp() then
-    -- A try of what is free, or of several keys, is over: nothing of it stays.
+    -- A try of what is free, or of several keys, is over: nothing of it stays. Found by one statement: the key may come and go.
+    refused := array(select w.request from unnest(wants) w where not w.waits and (w.wide or not exists (select from locks l where l.key = w.key)));
     return query
       select w.request, 'busy', null::bigint, w.key, null::text, greatest(extract(epoch from held_up - clock_timestamp()) * 1000, 0)::float8, null::bigint
-        from unnest(wants) w where not w.waits and (w.wide or not exists (select from locks l where l.key = w.key));
-    wants := array(select w from unnest(wants) w
-                    where w.waits or w.wide is not true and exists (select from locks l where l.key = w.key) order by w.place);
+        from unnest(wants) w where w.request = any (refused);
+    wants := array(select w from unnest(wants) w where w.request <> all (refused) order by w.place);
   end if;
   select bool_or(w.mode is null) as are_exclusive, bool_or(w.wide) as are_wide into terms from unnest(wants) w;
   insert into locks (key, session, request, token, mode, capacity, delay, context, label, metadata)

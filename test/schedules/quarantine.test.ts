@@ -193,3 +193,32 @@ test('what is held goes on: renewed, and given back', async () => {
   expect(await holder.heartbeat()).toMatchObject({ renewed: true })
   expect((await holder.release(key, token))[0]?.outcome).toBe('released')
 })
+
+test('a try is answered, once, also where the key is given back meanwhile', async () => {
+  const [holder, other] = [await stage.actor('holder'), await stage.actor('other')]
+  const keys = Array.from({ length: 1_000 }, () => stage.key())
+  const ids = () => keys.map(() => randomUUID())
+  await holder.sql('select * from $schema.acquire($1, 1, $2, $3)', [holder.session, keys, ids()])
+  const held = await stage.sql('select key, token from $schema.locks where key = any ($1)', [keys])
+  await promote()
+  const tries = ids()
+  let isAnswered = false
+  const tried = other
+    .sql('select * from $schema.acquire($1, 1, $2, $3, $4)', [
+      other.session,
+      keys,
+      tries,
+      keys.map(() => false),
+    ])
+    .finally(() => {
+      isAnswered = true
+    })
+  let given = 0
+  for (const { key, token } of held) {
+    if (!isAnswered) given += 1
+    await holder.release(key, token)
+  }
+  expect(given).toBeGreaterThan(1)
+  const answered = (await tried).filter(({ request }) => request !== null).map(({ request }) => request)
+  expect(answered.sort()).toEqual(tries.sort())
+})
