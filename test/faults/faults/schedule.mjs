@@ -3,6 +3,33 @@ import { Random } from '../random.mjs'
 import { clientFaults } from './client-faults.mjs'
 import { serverFaults } from './server-faults.mjs'
 
+/** Lets one lane have the field for a while. */
+class Truce {
+  #strike = Promise.resolve()
+  #truce = Promise.resolve()
+
+  /** A fault of the lane that may be kept waiting. */
+  async strike(fault) {
+    for (let truce; truce !== this.#truce; await truce) truce = this.#truce
+    this.#strike = fault()
+    await this.#strike
+  }
+
+  /** What runs while that lane does nothing: once its fault is over, and before the next. */
+  async hold(work) {
+    let end = () => {}
+    this.#truce = new Promise(resolve => {
+      end = () => resolve(undefined)
+    })
+    try {
+      await this.#strike
+      return await work()
+    } finally {
+      end()
+    }
+  }
+}
+
 /**
  * Strikes with the named faults in an order that the seed decides, in two lanes at once, one for clients and one for
  * the server, until `until`. Each lane goes through its whole list before it repeats any; between two there is calm.
@@ -12,28 +39,30 @@ import { serverFaults } from './server-faults.mjs'
  * `isOnce`: nothing is repeated
  */
 export async function strike(campaign, plan) {
+  const truce = new Truce()
   const among = list =>
     list.filter(fault => plan.names.includes(fault.name) && (!fault.pair || campaign.options.pair))
   await Promise.all([
-    lane(campaign, plan, among(clientFaults), 'client', 900),
-    lane(campaign, plan, among(serverFaults), 'server', 2_500),
+    lane(campaign, plan, among(clientFaults), 'client', 900, truce),
+    lane(campaign, plan, among(serverFaults), 'server', 2_500, truce),
   ])
 }
 
-async function lane(campaign, plan, faults, name, calm) {
+async function lane(campaign, plan, faults, name, calm, truce) {
   const random = new Random(`${plan.seed} ${name}`)
   while (faults.length > 0) {
     for (const fault of random.shuffled(faults)) {
       await sleep(random.between(calm * 0.5, calm))
       if (now() > plan.until || campaign.stopping) return
-      await once(campaign, plan, fault, random)
+      const one = () => once(campaign, plan, fault, random, truce)
+      await (name === 'client' ? truce.strike(one) : one())
     }
     if (plan.isOnce) return
   }
 }
 
 let number = 0
-async function once(campaign, plan, fault, random) {
+async function once(campaign, plan, fault, random, truce) {
   const { cluster, log } = campaign
   const worker = random.pick(campaign.workers.filter(fault.strikes ?? (() => true)))
   const id = `fault-${++number}`
@@ -50,6 +79,7 @@ async function once(campaign, plan, fault, random) {
       random,
       respawn: one => campaign.respawn(one),
       again: () => campaign.serverAnswers(),
+      withoutClientFaults: work => truce.hold(work),
       bit: (effect, times = 1) => campaign.bitten(effect, times),
       lost: entries => campaign.lose(entries),
     })
