@@ -11,7 +11,10 @@ export function checkAnswers(
   const again: string[] = []
   for (const request of new Set(asks.map(ask => ask.request))) {
     const own = asks.filter(ask => ask.request === request)
-    const heard = answers.filter(answer => answer.request === request)
+    const all = answers.filter(answer => answer.request === request)
+    // Who follows in a run is in line, and may be told both.
+    const follows = all.some(({ outcome }) => outcome === 'follows')
+    const heard = follows ? all.filter(({ outcome }) => outcome !== 'queued') : all
     const outcomes = new Set(heard.map(({ outcome }) => outcome))
     const is = (each: { request: string | null; session: string }) => each.request === request
     const holds = after.grants.filter(grant => is(grant) && !grant.released)
