@@ -201,6 +201,7 @@ declare
   tries    boolean;
   several  boolean;
   moves    boolean;
+  behind   boolean;
   moved    answer[];
   told     uuid[] := '{}';
   expiring double precision;
@@ -306,12 +307,14 @@ begin
         on conflict (request, key) do nothing;
       perform durable();
     end if;
+    if held.mode is not null then
+      -- Behind somebody alive who does not fit: whoever makes room serves the line, and who is in it looks after the holders.
+      behind := held.contended and not held.released and not exists (select from unnest(standing) w where not w.waits)
+                and exists (select from first_of(held) f where is_alive(f.session, enqueue.judged));
+    end if;
     if moves then
       moved := take(place.key, enqueue.session, not held.released);
-    elsif held.mode is not null
-       -- Not behind somebody alive who does not fit: whoever makes room serves the line, and who is in it looks after the holders.
-       and (not held.contended or held.released or exists (select from unnest(standing) w where not w.waits)
-            or not exists (select from first_of(held) f where is_alive(f.session, enqueue.judged))) then
+    elsif held.mode is not null and not behind then
       moved := serve(place.key, enqueue.session);
       if (select count(*) from unnest(moved) m where m.outcome = 'granted') < cardinality(standing)
          and reap_holders(place.key, enqueue.judged) then
