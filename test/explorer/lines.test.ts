@@ -26,6 +26,8 @@ explorations({
     'acquire: return query select * from acquire_on_terms',
     'enqueue: undone :=',
     "enqueue: return query select w.request, case l.mode when 'permits'",
+    'enqueue: torn :=',
+    'enqueue: behind :=',
     'enqueue: update locks l set released',
     'enqueue: strange :=',
     'enqueue: return query with repeated',
