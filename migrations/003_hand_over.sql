@@ -28,6 +28,7 @@ create table locks (
   contended  boolean not null default false,  -- somebody may be waiting
   released   boolean not null default false,  -- to be handed over as soon as nothing pins it
   served     bigint,                          -- every ticket of the key up to this one is gone: a scan of its line begins here
+  oldest     bigint,                          -- of a head: none of its holders has a lower token, so that a scan of them begins here
   forced_until timestamptz,                   -- an operator took it: no renewal extends it beyond this moment
   delay      interval,                        -- how long it is to rest should its holder be lost
   rests_until timestamptz,                    -- nobody's, and granted to nobody before this moment
@@ -71,6 +72,7 @@ create table waiters (
   delay       interval,
   context     uuid,
   wide        boolean,
+  follows     boolean,                        -- of permits: its process may pass on to it what it holds itself (004)
   primary key (key, ticket)
 ) with (fillfactor = 60, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 -- Under a collation of its own, which compares the same, so that no condition on a key alone is one for this index: to a planner
@@ -97,6 +99,7 @@ create index events_session on events (session) where session is not null;
 -- What every queue function answers with, a row for each thing that happened:
 --   granted   request, token, key, level      you hold it; no request: somebody in the run of this grant does; no level: the token is it
 --   follows   request, token, key             in the run of the grant that is answered with it: yours after the number before
+--   follows   request, key, level             permits of yours of this key may be passed on to it
 --   queued    request, expires_in             in line; look again at the latest when the holder's session expires
 --   busy      request, expires_in             a try that found it taken
 --   mismatch  request, level, key             not that kind of key: a semaphore of so many permits; no level: none

@@ -35,7 +35,7 @@ create function open_head(first waiters) returns void language plpgsql as $$
 #variable_conflict use_column
 begin
   update locks l set session = null, request = null, token = coalesce(l.token_to, l.token), token_to = null, mode = first.mode,
-                     capacity = first.capacity, released = false, forced_until = null, delay = null, rests_until = null, context = null,
+                     capacity = first.capacity, oldest = null, released = false, forced_until = null, delay = null, rests_until = null, context = null,
                      label = null, metadata = null
     where l.key = first.key;
 end $$;
@@ -49,6 +49,7 @@ declare
   first    waiters;
   holding  bigint;
   used     bigint;
+  lowest   bigint;
   tickets  bigint[];
   alive    uuid[];
   last     bigint;
@@ -60,7 +61,13 @@ declare
 begin
   select * into here from locks l where l.key = serve.key;
   loop
-    select count(*), coalesce(sum(h.permits), 0) into holding, used from holders h where h.key = serve.key;
+    select count(*), coalesce(sum(h.permits), 0), min(h.token) into holding, used, lowest
+      from holders h where h.key = serve.key and h.token >= coalesce(here.oldest, 0);
+    -- Between two vacuums those who are gone lie in the way, as they do in a line.
+    if lowest > coalesce(here.oldest, 0) + 100 then
+      here.oldest := lowest;
+      update locks l set oldest = here.oldest where l.key = serve.key;
+    end if;
     select * into first from waiters w where w.key = serve.key and w.ticket > coalesce(here.served, 0) order by w.ticket limit 1;
     if not found then
       exit when holding > 0 or here.mode = 'permits';
@@ -122,6 +129,7 @@ begin
     result := result || told;
     here.served := last;
   end loop;
+  if here.mode = 'permits' and not deferred then result := result || let_follow(here, serve.caller, bound); end if;
   update locks l set token = here.token, served = here.served, released = deferred, contended = line.is_there
     from (select exists (select from waiters w where w.key = serve.key and w.ticket > coalesce(here.served, 0)) as is_there) line
     where l.key = serve.key
@@ -129,6 +137,37 @@ begin
   -- Else nobody was let in, and whoever called wrote what there was to write.
   if found then perform durable(); end if;
   return result;
+end $$;
+
+-- Permits are passed on inside a process: those at the head of a line whose session holds as many as they want may have
+-- these when a handle there gives them back, without a call and in that order. A hundred at a time. They are in line all the
+-- same, and are served as anybody is. The caller holds the head.
+create function let_follow(head locks, caller uuid, bound bigint) returns answer[] language plpgsql as $$
+#variable_conflict use_column
+declare
+  first waiters;
+  told  answer[];
+begin
+  select * into first from waiters w where w.key = head.key and w.ticket > coalesce(head.served, 0) order by w.ticket limit 1;
+  if not found or first.mode is distinct from 'permits' or not exists (
+       select from holders h where h.key = head.key and h.session is not distinct from first.session and h.permits = first.permits
+          and not h.released and h.forced_until is null) then
+    return '{}';
+  end if;
+  with line as (
+    select w.ticket, bool_and(w.is_alike) over (order by w.ticket) as follows, w.follows as is_told
+      from (select x.ticket, x.follows, x.session = first.session and x.permits = first.permits and x.context is null
+                             and (x.ticket > bound) is not true as is_alike
+              from waiters x where x.key = head.key and x.ticket >= first.ticket order by x.ticket limit 100) w),
+  marked as (
+    update waiters w set follows = true
+      where w.key = head.key and w.ticket = any (array(select l.ticket from line l where l.follows and l.is_told is null order by l.ticket))
+      returning w.request, w.ticket)
+  select array_agg(row(m.request, 'follows', null, head.key, null, null, head.token)::answer order by m.ticket) into told from marked m;
+  if told is null then return '{}'; end if;
+  perform durable();
+  if first.session = let_follow.caller then return told; end if;
+  return array(select row(null, 'handed', null, head.key, s.channel, null, null)::answer from sessions s where s.id = first.session);
 end $$;
 
 -- A request, with its place in the call.
@@ -143,14 +182,17 @@ create type asked as (
 create function admit(here locks, session uuid, wants asked[]) returns setof answer language plpgsql set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
-  base bigint;
-  used bigint;
+  base   bigint;
+  used   bigint;
+  lowest bigint;
 begin
   if here.contended or here.released or wants[1].mode is distinct from here.mode then return; end if;
   select c.base into base from cluster c where (c.quarantined_until > clock_timestamp()) is not true;
   if not found then return; end if;
   if here.mode = 'permits' then
-    used := (select coalesce(sum(h.permits), 0) from holders h where h.key = here.key);
+    select coalesce(sum(h.permits), 0), min(h.token) into used, lowest
+      from holders h where h.key = here.key and h.token >= coalesce(here.oldest, 0);
+    if lowest > coalesce(here.oldest, 0) + 100 then update locks l set oldest = lowest where l.key = here.key; end if;
     if used + wants[1].permits > here.capacity then return; end if;
   end if;
   if here.token = 0 then
@@ -206,8 +248,9 @@ begin
   return cardinality(end_holders(array_fill(reap_holders.key, array[cardinality(over)]), over)) > 0;
 end $$;
 
--- What `release` does for shared locks and permits. The caller has locked the heads of `locked`.
-create function release_holders(session uuid, keys text[], tokens bigint[], locked text[]) returns setof answer
+-- What `release` does for shared locks and permits. The caller has locked the heads of `locked`. `passed`: requests to which
+-- permits were passed on: they have had them.
+create function release_holders(session uuid, keys text[], tokens bigint[], locked text[], passed uuid[] default null) returns setof answer
   language plpgsql set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
@@ -216,6 +259,9 @@ declare
   gone       bigint[];
   place      text;
 begin
+  if passed is not null then
+    delete from waiters w where w.request = any (passed) and w.key = any (locked) and w.session is not distinct from release_holders.session;
+  end if;
   select coalesce(array_agg(h.key), '{}'), coalesce(array_agg(h.token), '{}') into own_keys, own_tokens
     from unnest(keys, tokens) u(key, token)
     cross join lateral (select x.key, x.token from holders x
@@ -231,7 +277,7 @@ begin
     -- Nobody is in line, and the head stays.
     continue when exists (
       select from locks l where l.key = place and not l.contended and not l.released
-         and (l.mode = 'permits' or exists (select from holders h where h.key = place)));
+         and (l.mode = 'permits' or exists (select from holders h where h.key = place and h.token >= coalesce(l.oldest, 0))));
     return query select * from tell(serve(place, release_holders.session));
   end loop;
 end $$;
@@ -324,7 +370,7 @@ begin
     where w.key = held.key and w.ticket > coalesce(held.served, 0) and w.session is not distinct from held.session and w.token is not null;
   insert into holders (key, token, session, request, level, context, label, metadata)
     values (held.key, downgrade.token, held.session, held.request, downgrade.token, held.context, held.label, held.metadata);
-  update locks l set session = null, request = null, token = downgrade.token, token_to = null, mode = 'shared', delay = null, context = null,
+  update locks l set session = null, request = null, token = downgrade.token, token_to = null, mode = 'shared', oldest = downgrade.token, delay = null, context = null,
                      label = null, metadata = null
     where l.key = held.key;
   perform durable();
@@ -367,12 +413,13 @@ select refuse_while_in_use();
 drop function resize(uuid, text, int, witness);
 drop function downgrade(uuid, text, bigint, witness);
 drop function take_all(uuid, text[], uuid);
-drop function release_holders(uuid, text[], bigint[], text[]);
+drop function release_holders(uuid, text[], bigint[], text[], uuid[]);
 drop function reap_holders(text, timestamptz);
 drop function end_holders(text[], bigint[]);
 drop function admit(locks, uuid, asked[]);
 drop type asked;
 drop function serve(text, uuid);
+drop function let_follow(locks, uuid, bigint);
 drop function open_head(waiters);
 drop table holders;
 update cluster set version = 3;

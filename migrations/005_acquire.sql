@@ -322,8 +322,14 @@ begin
       end if;
     end if;
     if cardinality(moved) > 0 then
+      -- A try is in line no longer than this.
+      if tries then
+        moved := array(select m from unnest(moved) m
+                        where m.outcome <> 'follows' or (select w.waits from unnest(ours) w where w.request = m.request) is not false);
+      end if;
       return query select * from tell(moved);
-      told := told || array(select m.request from unnest(moved) m where m.outcome = 'granted' and m.request is not null);
+      told := told || array(select m.request from unnest(moved) m
+                             where m.request is not null and (m.outcome = 'granted' or m.outcome = 'follows' and m.token is null));
       select * into held from locks l where l.key = place.key;
       if not found then
         return query select w.request, 'again', null::bigint, w.key, null::text, null::double precision, null::bigint

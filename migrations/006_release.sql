@@ -7,9 +7,11 @@ select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', t
 -- `durable => false` lets the commit of keys that nobody waited for be asynchronous; it then holds to the end of the
 -- caller's transaction, so only a caller with connections of its own asks for it.
 -- Of a run, a token gives up all that were before it as well; who comes after it is next in line.
+-- `passed`: requests that are in line still, and have had permits that are given up here: they were passed on to them.
 -- Answers released, pinned, absent or again for each pair (again: somebody queues for it at this moment), and granted,
 -- follows or handed for each key that moved on.
-create function release(session uuid, keys text[], tokens bigint[], durable boolean default true, seen witness default null)
+create function release(session uuid, keys text[], tokens bigint[], durable boolean default true, seen witness default null,
+                        passed uuid[] default null)
   returns setof answer
   language plpgsql security definer set search_path from current
   set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
@@ -100,7 +102,7 @@ begin
   end loop;
   -- Not the holder of a row: a shared lock, or permits, or nobody's.
   if cardinality(others) > 0 then
-    return query select * from release_holders(release.session, others, theirs, locked);
+    return query select * from release_holders(release.session, others, theirs, locked, passed);
   end if;
 end $$;
 
@@ -210,8 +212,9 @@ begin
 end $$;
 
 -- Says for runs whose turn it is, under tokens[i] of keys[i]: from then on that is who holds by what people see, and who had a
--- turn before is in line no more. Nothing else comes of it, so a process says it of turns that last.
-create function turn(session uuid, keys text[], tokens bigint[], seen witness default null) returns void
+-- turn before is in line no more. The same of permits that were passed on to requests[i]. Nothing else comes of it, so a process
+-- says it of turns that last.
+create function turn(session uuid, keys text[], tokens bigint[], seen witness default null, requests uuid[] default null) returns void
   language plpgsql security definer set search_path from current
   set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
@@ -224,11 +227,22 @@ begin
   perform enter(turn.seen);
   locked := lock_rows(turn.keys);
   for pair in
-    select u.key, u.token from unnest(turn.keys, turn.tokens) u(key, token) where u.key = any (locked) order by u.key
+    select u.key, u.token, u.request from unnest(turn.keys, turn.tokens, turn.requests) u(key, token, request)
+     where u.key = any (locked) order by u.key, u.token
   loop
-    select * into held from locks l
-      where l.key = pair.key and l.session is not distinct from turn.session and not l.released and pair.token > l.token + 0 and pair.token <= l.token_to;
-    continue when not found;
+    select * into held from locks l where l.key = pair.key;
+    if held.mode is not null then
+      perform from holders h where h.key = pair.key and h.token = pair.token and h.session is not distinct from turn.session and not h.released;
+      continue when not found;
+      delete from waiters w where w.request = pair.request and w.key is not distinct from pair.key and w.session is not distinct from turn.session
+        returning w.* into own;
+      continue when not found;
+      update holders h set request = own.request, label = own.label, metadata = own.metadata, granted_at = clock_timestamp()
+        where h.key = pair.key and h.token = pair.token;
+      continue;
+    end if;
+    continue when held.session is distinct from turn.session or held.released
+               or not coalesce(pair.token > held.token and pair.token <= held.token_to, false);
     delete from waiters w where w.key = pair.key and w.ticket > coalesce(held.served, 0) and w.session is not distinct from turn.session and w.token = pair.token
       returning w.* into own;
     continue when not found;
@@ -313,7 +327,7 @@ update cluster set version = 6;
 select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true);
 select refuse_while_in_use();
 drop function cancel(uuid, text[], uuid[], boolean, witness);
-drop function turn(uuid, text[], bigint[], witness);
+drop function turn(uuid, text[], bigint[], witness, uuid[]);
 drop function release_and_acquire(uuid, bigint, text, bigint, uuid[], text[], jsonb[], jsonb[], witness);
-drop function release(uuid, text[], bigint[], boolean, witness);
+drop function release(uuid, text[], bigint[], boolean, witness, uuid[]);
 update cluster set version = 5;

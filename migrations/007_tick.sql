@@ -159,11 +159,11 @@ begin
   end if;
   return query
     select u.request,
-           case when l.is_theirs is not true and h.token is null then case when t.ticket is null then 'again' else 'queued' end
+           case when l.is_theirs is not true and h.token is null then case when t.ticket is null then 'again' when t.follows then 'follows' else 'queued' end
                 when writes and u.key <> all (ours) and (h.token = any (shares)) is not true then 'queued' else 'granted' end,
            case when l.is_theirs and (not writes or u.key = any (ours)) then l.token
                 when not writes or h.token = any (shares) then h.token end,
-           u.key, null::text, expires_in(l.held), h.level
+           u.key, null::text, expires_in(l.held), case when t.follows then coalesce(h.level, l.token) else h.level end
       from unnest(look.keys, look.requests) u(key, request)
       left join lateral (
         select l as held, l.token, l.request = u.request and l.session = look.session and not l.released as is_theirs
@@ -172,7 +172,7 @@ begin
         select h.token, h.level from holders h
          where h.request = u.request and h.key is not distinct from u.key and h.session is not distinct from look.session and not h.released limit 1) h on true
       left join lateral (
-        select w.ticket from waiters w where w.request = u.request and w.key is not distinct from u.key limit 1) t on true;
+        select w.ticket, w.follows from waiters w where w.request = u.request and w.key is not distinct from u.key limit 1) t on true;
   -- All of a run, also who was not asked for: one who learns of it late finds it over.
   return query
     select m.* from (select l.key from locks l

@@ -54,7 +54,8 @@ begin
     when 'raise_generation' then jsonb_build_array(jsonb_build_array(
       raise_generation(session, (a->>'generation')::bigint, seen)))
     when 'turn' then jsonb_build_array(jsonb_build_array(
-      turn(session, keys, array(select e::bigint from jsonb_array_elements_text(a->'tokens') e), seen)::text))
+      turn(session, keys, array(select e::bigint from jsonb_array_elements_text(a->'tokens') e), seen,
+        case when a ? 'requests' then requests end)::text))
     when 'waits_for' then (
       select jsonb_agg(jsonb_build_array(r.waiter, r.ticket::text, r.key, r.owner, r.blocker, r.alternative))
         from waits_for(session, (a->>'request')::uuid) r)
@@ -69,7 +70,8 @@ begin
           array(select nullif(e, 'null') from jsonb_array_elements(a->'metadata') e),
           nullif(array(select nullif(e, 'null') from jsonb_array_elements(a->'asks') e), '{}'), seen) r
          where dispatch.function = 'acquire'
-        union all select r.* from release(session, keys, array(select e::bigint from jsonb_array_elements_text(a->'tokens') e), durable, seen) r
+        union all select r.* from release(session, keys, array(select e::bigint from jsonb_array_elements_text(a->'tokens') e), durable, seen,
+          case when a ? 'passed' then array(select e::uuid from jsonb_array_elements_text(a->'passed') e) end) r
          where dispatch.function = 'release'
         union all select r.* from release_and_acquire(session, (a->>'generation')::bigint, keys[1], (a->'tokens'->>0)::bigint, requests,
           array(select jsonb_array_elements_text(a->'labels')),
@@ -108,14 +110,14 @@ do $do$ begin
     create procedure %1$I.release_and_notify(session uuid, keys text[], tokens bigint[], seen %1$I.witness, own text,
                                              generation bigint default null, requests uuid[] default null,
                                              labels text[] default null, metadata jsonb[] default null,
-                                             asks jsonb[] default null, inout answers jsonb default null) language plpgsql as %2$L
+                                             asks jsonb[] default null, passed uuid[] default null, inout answers jsonb default null) language plpgsql as %2$L
   $sql$, current_schema(), format($body$
     declare
       told  %1$I.answer[];
       woken record;
     begin
       if requests is null then
-        told := array(select r from %1$I.release(session, keys, tokens, false, seen) r where r.outcome <> 'released');
+        told := array(select r from %1$I.release(session, keys, tokens, false, seen, passed) r where r.outcome <> 'released');
       elsif cardinality(keys) is distinct from 1 or cardinality(tokens) is distinct from 1 then
         raise exception 'fencepost: want one key to ask for anew' using errcode = 'FP005';
       else
@@ -199,7 +201,7 @@ drop function grant_operator(name);
 drop function grant_application(name);
 drop function grant_routines(name, text[]);
 drop function close_to_public();
-drop procedure release_and_notify(uuid, text[], bigint[], witness, text, bigint, uuid[], text[], jsonb[], jsonb[], jsonb);
+drop procedure release_and_notify(uuid, text[], bigint[], witness, text, bigint, uuid[], text[], jsonb[], jsonb[], uuid[], jsonb);
 drop procedure invoke(text, jsonb, jsonb);
 drop function dispatch(text, jsonb);
 drop function configure(interval, text);

@@ -113,7 +113,7 @@ export class Fencepost implements AsyncDisposable {
       () => roads.isListening,
       session => this.#desk.look(session, null),
       () => this.#sessions.all(),
-      session => this.#line.queuedOf(session).length > 0,
+      session => this.#line.queuedOf(session).length > 0 || this.#desk.passedOf(session).length > 0,
     )
     this.#guards = new Guards({
       schema,
@@ -298,13 +298,10 @@ export class Fencepost implements AsyncDisposable {
   /** Anybody may say anything here: what is not waited for is not even remembered. */
   #hinted(keys: readonly string[] | null): void {
     const named = keys && new Set(keys)
-    for (const session of this.#line.waitingSessions()) {
-      const waited =
-        named &&
-        this.#line
-          .queuedOf(session)
-          .flatMap(({ key, keys }) => keys ?? [key])
-          .filter(key => named.has(key))
+    for (const session of this.#sessions.all()) {
+      const inLine = [...this.#line.queuedOf(session), ...this.#desk.passedOf(session)]
+      if (inLine.length === 0) continue
+      const waited = named && inLine.flatMap(({ key, keys }) => keys ?? [key]).filter(key => named.has(key))
       if (waited === null) this.#desk.look(session, null)
       else if (waited.length > 0) this.#desk.look(session, waited)
     }

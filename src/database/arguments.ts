@@ -71,3 +71,6 @@ export const requestsOf = (of: readonly { readonly id: string }[]): Argument =>
     'requests',
     of.map(one => one.id),
   )
+/** Requests, by their ids. */
+export const passedOf = (ids: readonly string[]): Argument =>
+  ids.length === 0 ? ['passed', undefined] : listOf('passed', ids)

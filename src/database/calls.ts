@@ -16,6 +16,7 @@ import {
   keysOf,
   labelsOf,
   metadataOf,
+  passedOf,
   requestsOf,
   seenBy,
   termsOf,
@@ -143,19 +144,31 @@ export class Calls {
     )
   }
 
-  /** What is not in the answer was released, as a rule. */
+  /**
+   * What is not in the answer was released, as a rule.
+   *
+   * @param passed requests in line to which permits were passed on that are given up here
+   */
   async release(
     wire: Wire,
     timeout: number,
     session: string,
     grants: readonly { key: string; token: string }[],
     seen: Witness,
+    passed: readonly string[] = [],
   ): Promise<Answer[]> {
     return await this.#answers(
       wire,
       timeout,
       'release',
-      [['session', session], keysOf(grants), tokensOf(grants), ['durable', false], seenBy(seen)],
+      [
+        ['session', session],
+        keysOf(grants),
+        tokensOf(grants),
+        ['durable', false],
+        seenBy(seen),
+        passedOf(passed),
+      ],
       butReleased,
     )
   }
@@ -172,6 +185,7 @@ export class Calls {
     session: string,
     grants: readonly { key: string; token: string }[],
     seen: Witness,
+    passed: readonly string[],
     channel: string,
     anew?: AskedAnew,
   ): Promise<Answer[]> {
@@ -181,6 +195,7 @@ export class Calls {
       tokensOf(grants),
       seenBy(seen),
       ['own', channel],
+      passedOf(passed),
     ]
     if (anew) {
       const { generation, asked } = anew
@@ -200,7 +215,7 @@ export class Calls {
     wire: Wire,
     timeout: number,
     session: string,
-    turns: readonly { key: string; token: string }[],
+    turns: readonly { key: string; token: string; request?: string | undefined }[],
     seen: Witness,
   ): Promise<void> {
     await this.#calling.call(wire, timeout, 'turn', [
@@ -208,6 +223,9 @@ export class Calls {
       keysOf(turns),
       tokensOf(turns),
       seenBy(seen),
+      ...(turns.some(({ request }) => request !== undefined)
+        ? [requestsOf(turns.map(({ request }) => ({ id: request ?? 'NULL' })))]
+        : []),
     ])
   }
 

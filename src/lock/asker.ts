@@ -259,9 +259,10 @@ export class Asker {
     const waiting = line
       .queuedOf(session)
       .filter(request => keys === null || (request.keys ?? [request.key]).some(key => keys.has(key)))
+    const asked = [...waiting, ...this.#desk.passedOf(session, keys)]
     try {
-      metrics.batches.tick.record(waiting.length)
-      const answers = await calls.tick(this.#wire, callTimeout, session.id, waiting, knowledge.witness())
+      metrics.batches.tick.record(asked.length)
+      const answers = await calls.tick(this.#wire, callTimeout, session.id, asked, knowledge.witness())
       this.#backoff.reset()
       metrics.answeredAt = ticks()
       this.#counter.intake.take(answers, session)

@@ -1,4 +1,5 @@
 import type { Answer } from '../database/answers.ts'
+import type { ForKeys } from '../database/arguments.ts'
 import { Backoff } from '../database/backoff.ts'
 import type { Calls } from '../database/calls.ts'
 import { BrokenConnection, endsConnection, explain, isTransient } from '../database/failure.ts'
@@ -12,6 +13,7 @@ import { Counter } from './counter.ts'
 import { deadlockOf } from './deadlock.ts'
 import type { Line } from './line.ts'
 import { type Granted, Lock, type LockHost } from './lock.ts'
+import { Passing } from './passing.ts'
 import { Recent } from './recent.ts'
 import type { Request } from './request.ts'
 import type { Run } from './run.ts'
@@ -44,6 +46,7 @@ export interface DeskOptions {
  * not wait for them. A key's requests are asked in the order in which they came, also while it goes from one to the other.
  */
 export class Desk implements LockHost {
+  readonly #passings = new WeakMap<Session, Map<string, Passing>>()
   readonly #common: Counter
   readonly #busy: Counter
   /** Their calls wait for those of other processes, and for flushes, and the other keys need not. */
@@ -168,6 +171,7 @@ export class Desk implements LockHost {
     this.options.metrics.held(since, now)
     const { key, ownToken, run } = lock
     if (lock.isOfSeveral) return this.#giveAllBack(session, lock.grants)
+    if (lock.mode === 'permits') return this.#giveBackPermits(lock, session, now)
     if (run && lock.isPassable && run.isYoung(this.options.poll) && !session.isOver) {
       this.options.metrics.answeredAt = now
       if (this.passOn(run, session)) {
@@ -176,6 +180,85 @@ export class Desk implements LockHost {
       }
     }
     return this.giveBack(session, key, ownToken, run?.grant)
+  }
+
+  /** Its process may pass permits that it has on to a request of its own. */
+  follow(request: Request, session: Session): void {
+    const { key } = request
+    const passing = this.#passingOf(session, key) ?? new Passing(key)
+    this.#passings.get(session)?.set(key, passing) ?? this.#passings.set(session, new Map([[key, passing]]))
+    passing.add(request)
+  }
+
+  /** Permits for a request that has had others, passed on: for the next. */
+  spare({ request, key, token, level }: Answer, session: Session): void {
+    if (request === null || key === null || token === null || session.trust() === 'over') return
+    const passing = this.#passingOf(session, key)
+    const permits = passing?.permitsOf(request) ?? false
+    if (!passing || permits === false || session.held.has(token) || session.returning.has(token)) return
+    passing.forget([request])
+    if (!this.#passPermitsOn(passing, session, token, level ?? token, permits))
+      void this.#counterOf(key).returner.release(session, key, token, token, passing)
+  }
+
+  /** One that has had permits, passed on, is in line no more. */
+  hadGone({ request, key }: Answer, session: Session): void {
+    if (request !== null && key !== null) this.#passingOf(session, key)?.forget([request])
+  }
+
+  /** Requests that have had permits, passed on, and are in line still. */
+  passedOf(session: Session, keys: ReadonlySet<string> | null = null): ForKeys[] {
+    const passings = [...(this.#passings.get(session)?.values() ?? [])]
+    return passings
+      .filter(({ key }) => keys === null || keys.has(key))
+      .flatMap(({ key, passed }) => passed.map(id => ({ id, key, keys: undefined })))
+  }
+
+  #passingOf(session: Session, key: string): Passing | undefined {
+    return this.#passings.get(session)?.get(key)
+  }
+
+  #giveBackPermits(lock: Lock, session: Session, now: number): Promise<'released'> {
+    const { key, ownToken, ownLevel, permits } = lock
+    const passing = this.#passingOf(session, key)
+    const mayPass = lock.isPassable && !session.isOver && !session.isForced(ownToken)
+    if (passing && mayPass && passing.isYoung(this.options.poll)) {
+      this.options.metrics.answeredAt = now
+      if (this.#passPermitsOn(passing, session, ownToken, ownLevel, permits))
+        return Promise.resolve('released')
+    }
+    return this.#counterOf(key).returner.release(session, key, ownToken, ownToken, passing)
+  }
+
+  #passPermitsOn(
+    passing: Passing,
+    session: Session,
+    token: string,
+    level: string,
+    permits: number | undefined,
+  ): boolean {
+    const trust = session.trust()
+    const next = trust === 'held' || trust === 'degraded' ? passing.next(permits) : undefined
+    if (!next) return false
+    this.options.metrics.passed += 1
+    const lock = this.grant(next, { token, level, tokens: undefined }, session)
+    passing.passOn(next, token, lock)
+    if (!passing.isWatched) this.#watchPassing(passing, session)
+    return true
+  }
+
+  /** As of runs: what lasts is told to the database, for people who look there, and for those who look for circles. */
+  #watchPassing(passing: Passing, session: Session): void {
+    passing.isWatched = true
+    const { returner } = this.#counterOf(passing.key)
+    const look = () => {
+      passing.isWatched = !session.isOver && !passing.isEmpty
+      if (!passing.isWatched) return
+      for (const turn of passing.untold((token, lock) => session.held.get(token) === lock))
+        returner.turn(session, turn)
+      setTimeout(look, this.options.poll).unref()
+    }
+    setTimeout(look, this.options.poll).unref()
   }
 
   /** To the database. @param token in a run, of the last whose turn it was; @param grant the grant's */
@@ -210,20 +293,21 @@ export class Desk implements LockHost {
       if (!holding) return
       if (holding.ownToken !== run.told) {
         run.told = holding.ownToken
-        this.#counterOf(key).returner.turn(session, key, holding.ownToken)
+        this.#counterOf(key).returner.turn(session, { key, token: holding.ownToken })
       }
       setTimeout(look, this.options.poll).unref()
     }
     setTimeout(look, this.options.poll).unref()
   }
 
-  grant(request: Request, granted: Granted, session: Session, run?: Run): void {
+  grant(request: Request, granted: Granted, session: Session, run?: Run): Lock {
     const lock = new Lock(request.details, granted, session, this, this.options.metrics.answeredAt)
     lock.run = run
     if (request.stage === 'queued') this.contend(request.key)
     if (granted.tokens) for (const token of granted.tokens.values()) session.held.set(token, lock)
     else session.held.set(run?.grant ?? granted.token, lock)
     request.resolve(lock)
+    return lock
   }
 
   /** Of several keys, one that is lost takes the others along. */

@@ -20,6 +20,9 @@ interface Asked extends Batch {
   readonly byId: ReadonlyMap<string, Request>
 }
 
+/** Under a number of its own; who follows where permits are passed on has none. */
+const isOfRun = (answer: Answer | undefined) => answer?.outcome === 'follows' && answer.token !== null
+
 export class Intake {
   readonly #desk: Desk
   readonly #counter: Counter
@@ -38,9 +41,9 @@ export class Intake {
     for (let i = 0; i < answers.length; i += 1) {
       const answer = answers[i] as Answer
       this.#takeOne(answer, session, asked)
-      if (answers[i + 1]?.outcome !== 'follows') continue
+      if (!isOfRun(answers[i + 1])) continue
       const followers: Answer[] = []
-      for (; answers[i + 1]?.outcome === 'follows'; i += 1) followers.push(answers[i + 1] as Answer)
+      for (; isOfRun(answers[i + 1]); i += 1) followers.push(answers[i + 1] as Answer)
       this.#begin(answer, followers, session, asked)
     }
   }
@@ -84,12 +87,18 @@ export class Intake {
       return this.#counter.returner.hint(answer.channel, answer.key)
     }
     const request = this.#find(answer, asked)
-    if (!request) return
+    if (answer.outcome === 'granted' && (!request || (request.stage === 'done' && !request.givenUp)))
+      return this.#desk.spare(answer, session)
+    if (!request) return answer.outcome === 'again' ? this.#desk.hadGone(answer, session) : undefined
     request.failingSince = undefined
     request.failure = undefined
     if (request.givenUp) return this.#counter.returner.cancel(request)
     if (request.stage === 'done') return
     switch (answer.outcome) {
+      case 'follows':
+        if (session.trust() === 'over') return this.askElsewhere(request, session)
+        if (request.stage !== 'queued') this.#desk.options.queued(request, session, answer.expiresIn)
+        return this.#desk.follow(request, session)
       case 'granted':
         return this.#grant(request, answer, session)
       case 'queued':

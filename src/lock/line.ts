@@ -72,9 +72,6 @@ export class Line {
   }
 
   /** The sessions under which somebody is in line. */
-  waitingSessions(): Session[] {
-    return [...this.#queued.keys()]
-  }
 
   remove(request: Request): void {
     this.dequeue(request)

@@ -165,6 +165,11 @@ export class Lock implements AsyncDisposable {
     return this.#token
   }
 
+  /** @internal Decimal text. */
+  get ownLevel(): string {
+    return this.#level
+  }
+
   /** @internal */
   get isOfSeveral(): boolean {
     return this.#tokens !== undefined

@@ -14,6 +14,7 @@ import type { Counter } from './counter.ts'
 import type { Desk } from './desk.ts'
 import { Hints } from './hints.ts'
 import type { Batch } from './intake.ts'
+import type { Passing } from './passing.ts'
 import { Recent } from './recent.ts'
 import type { Request } from './request.ts'
 import { settle } from './settle.ts'
@@ -26,18 +27,27 @@ const worthHalving = 16
 /** Outcomes that are news for those who ask. */
 const brings: ReadonlySet<string> = new Set(['granted', 'follows', 'handed'])
 
+interface Turn {
+  readonly key: string
+  readonly token: string
+  /** Of permits. */
+  readonly request?: string | undefined
+}
+
 interface Grant extends Awaited {
   readonly key: string
   readonly token: string
   /** The token of the grant that it is part of. */
   readonly grant: string
+  /** Of permits: how they were passed on. */
+  readonly passing: Passing | undefined
 }
 
 interface Debts {
   readonly grants: Grant[]
   readonly requests: Set<Request>
-  /** Whose turn it is in runs, by key. */
-  readonly turns: Map<string, string>
+  /** Whose turn it is in runs, and who has permits that were passed on. */
+  readonly turns: Map<string, Turn>
   closes: boolean
   settles: boolean
   /** Grants were paid last: what else there is comes next, however many gather meanwhile. */
@@ -77,13 +87,19 @@ export class Returner {
    * @param token in a run, of the last whose turn it was: who follows is next in line
    * @param grant the token of the grant
    */
-  release(session: Session, key: string, token: string, grant: string = token): Promise<'released'> {
+  release(
+    session: Session,
+    key: string,
+    token: string,
+    grant: string = token,
+    passing?: Passing,
+  ): Promise<'released'> {
     session.held.delete(grant)
     if (session.isOver) return Promise.resolve('released')
     session.returning.add(grant)
     if (this.#notifies) this.#due.add(key)
     return new Promise(resolve => {
-      const owed: Grant = { key, token, grant, since: performance.now(), resolve }
+      const owed: Grant = { key, token, grant, passing, since: performance.now(), resolve }
       this.#debtsOf(session).grants.push(owed)
       this.#callers.add(owed)
       this.#worker.wake()
@@ -113,9 +129,9 @@ export class Returner {
     this.#worker.wake()
   }
 
-  /** Says whose turn it is in a run. */
-  turn(session: Session, key: string, token: string): void {
-    this.#debtsOf(session).turns.set(key, token)
+  /** Says whose turn it is in a run, or to whom permits were passed on. */
+  turn(session: Session, turn: Turn): void {
+    this.#debtsOf(session).turns.set(turn.request === undefined ? turn.key : turn.token, turn)
     this.#worker.wake()
   }
 
@@ -203,10 +219,13 @@ export class Returner {
     } else if (paysGrants) {
       const grants = debts.grants.slice(0, this.#shareOf(debts.grants.length))
       metrics.batches.release.record(grants.length)
-      const { answers, anew } = await this.#release(session, grants)
+      const passed = passedBy(grants)
+      const { answers, anew } = await this.#release(session, grants, passed)
       debts.grants.splice(0, grants.length)
       const again = new Set(answers.filter(({ outcome }) => outcome === 'again').map(({ token }) => token))
       debts.grants.push(...grants.filter(grant => again.has(grant.token)))
+      for (const { key, passing } of grants)
+        if (!answers.some(answer => answer.outcome === 'again' && answer.key === key)) passing?.forget(passed)
       const done = () => {
         for (const grant of grants) if (!again.has(grant.token)) this.#done(session, grant)
         this.#noLongerDue(grants)
@@ -238,16 +257,21 @@ export class Returner {
     return undefined
   }
 
-  async #release(session: Session, grants: readonly Grant[]): Promise<{ answers: Answer[]; anew?: Batch }> {
+  async #release(
+    session: Session,
+    grants: readonly Grant[],
+    passed: readonly string[],
+  ): Promise<{ answers: Answer[]; anew?: Batch }> {
     const { calls, callTimeout, knowledge, channel, metrics } = this.#desk.options
     const args = [this.#wire, callTimeout, session.id, grants, knowledge.witness()] as const
-    if (!this.#notifies) return { answers: await calls.release(...args) }
+    if (!this.#notifies) return { answers: await calls.release(...args, passed) }
     const { asker } = this.#counter
     const [{ key }] = grants as [Grant]
     // Where others wait, who is next need not wait for us to ask, and all of ours are in line side by side.
-    const anew = grants.length === 1 && !this.#shared.has(key) ? asker.join(session, key) : undefined
+    const isOne = grants.length === 1 && passed.length === 0
+    const anew = isOne && !this.#shared.has(key) ? asker.join(session, key) : undefined
     try {
-      const answers = await calls.releaseAndNotify(...args, channel, anew)
+      const answers = await calls.releaseAndNotify(...args, passed, channel, anew)
       for (const answer of answers) {
         if (answer.outcome !== 'handed' || answer.channel === channel) continue
         // Whose channel is named, the server has not told: that is ours to do.
@@ -268,15 +292,15 @@ export class Returner {
   }
 
   /** For people only: what fails for good is left, and nothing else is held up by it. */
-  async #tell(session: Session, debts: Map<string, string>): Promise<void> {
+  async #tell(session: Session, debts: Map<string, Turn>): Promise<void> {
     const { calls, callTimeout, knowledge } = this.#desk.options
-    const turns = [...debts].map(([key, token]) => ({ key, token }))
+    const turns = [...debts]
     debts.clear()
     try {
-      await calls.turn(this.#wire, callTimeout, session.id, turns, knowledge.witness())
+      await calls.turn(this.#wire, callTimeout, session.id, [...new Map(turns).values()], knowledge.witness())
     } catch (error) {
       if (!endsConnection(error) && !(error instanceof BrokenConnection) && !isTransient(error)) return
-      for (const { key, token } of turns) if (!debts.has(key)) debts.set(key, token)
+      for (const [name, turn] of turns) if (!debts.has(name)) debts.set(name, turn)
       throw error
     }
   }
@@ -326,6 +350,12 @@ export class Returner {
       }
     }
   }
+}
+
+/** Requests in line to which some of what goes back was passed on. */
+function passedBy(grants: readonly Grant[]): string[] {
+  const all = new Set(grants.map(({ passing }) => passing))
+  return [...all].flatMap(passing => passing?.passed ?? [])
 }
 
 function isGrantsTurn({ grants, requests, turns, settles, paidGrants }: Debts): boolean {

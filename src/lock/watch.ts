@@ -45,7 +45,7 @@ export class Watch {
       session.lookAt = Number.POSITIVE_INFINITY
       return
     }
-    const waiting = answers.filter(answer => answer.outcome === 'queued')
+    const waiting = answers.filter(isInLine)
     if (waiting.length < answers.length) session.pollDelay = shortest
     else session.pollDelay = Math.min(session.pollDelay * 1.5, this.#poll)
     const soonest = Math.min(...waiting.map(answer => answer.expiresIn ?? Number.POSITIVE_INFINITY))
@@ -86,3 +86,7 @@ export class Watch {
     }
   }
 }
+
+/** No news of it, also where permits may be passed on to it. */
+const isInLine = ({ outcome, token }: Answer) =>
+  outcome === 'queued' || (outcome === 'follows' && token === null)

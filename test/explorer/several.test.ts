@@ -8,6 +8,6 @@ explorations({
   unreached: [
     'acquire_on_terms: if held_up',
     "acquire_on_terms: return query select w.request, 'busy'",
-    'acquire_on_terms: wants := array(select w from unnest(wants) w where w.waits',
+    'acquire_on_terms: refused :=',
   ],
 })

@@ -4,7 +4,15 @@ import { serverFaults } from './faults/server-faults.mjs'
 /** Effects that any profile with faults is to have, whichever fault brought them about. */
 const always = [
   ...['staleWritesRefused', 'expiredUnderLiveHolder', 'handedOver', 'newIncarnations'],
-  ...['readersTogether', 'readersExpired', 'downgraded', 'heavyWaited', 'resized', 'linesClosed'],
+  ...[
+    'readersTogether',
+    'readersExpired',
+    'downgraded',
+    'heavyWaited',
+    'resized',
+    'linesClosed',
+    'permitsPassedOn',
+  ],
 ]
 
 /** The faults of the profile that have had no effect yet, so far as a run shows that goes on. */
@@ -87,7 +95,17 @@ function modes({ events, journal }) {
       ({ event, detail }) => event === 'unheld' && detail.mode === null && !detail.marked && !detail.rests,
     ).length,
     readersExpired: journal.filter(({ event, session }) => event === 'left' && expired.has(session)).length,
+    permitsPassedOn: passedOn(events, joined),
     downgraded: done('downgrade'),
     resized: done('resize'),
   }
+}
+
+/** Grants of permits that the database gave to somebody else in the same process. */
+function passedOn(events, joined) {
+  const given = new Set(joined.map(({ key, token, label }) => `${key} ${token} ${label}`))
+  return events.filter(
+    ({ op, phase, mode, key, token, id }) =>
+      op === 'acquire' && phase === 'ok' && mode === 'permits' && !given.has(`${key} ${token} ${id}`),
+  ).length
 }

@@ -2,7 +2,7 @@ import { sleep } from '../history.mjs'
 import { ask, giveBack, probe, work } from './section.mjs'
 import { write } from './write.mjs'
 
-/** Two semaphores, light requests and heavy ones. The second changes its size. */
+/** Two semaphores, light requests and heavy ones, of which half never read a token and may be passed on. The second changes its size. */
 export const permits = {
   name: 'permits',
   copies: 4,
@@ -25,6 +25,8 @@ async function section(ctx, sizes) {
   const count = random.chance(0.2) ? size : random.pick([1, 1, 1, 2])
   const way = random.chance(0.15) ? 'tryAcquire' : 'acquire'
   const timeout = random.chance(0.15) ? random.between(1, 60) : 20_000
+  // A write needs the token, and permits whose token was read are not passed on.
+  const isRead = random.chance(0.5)
   const options = { permits: count, ...(way === 'acquire' && { timeout }) }
   const held = await ask(
     ctx,
@@ -32,6 +34,7 @@ async function section(ctx, sizes) {
     { way, mode: 'permits', permits: count },
     label => semaphore[way]({ ...options, label }),
     {
+      readsLevel: isRead,
       // Somebody else has changed it.
       refused: ({ code, actual }) => {
         if (code === 'limit_mismatch' && actual) sizes.set(key, actual)
@@ -42,9 +45,9 @@ async function section(ctx, sizes) {
   probe(ctx, held)
   if (random.chance(0.02)) await work(ctx, held, random.between(300, 1_500))
   else if (random.chance(0.5)) await sleep(random.between(0, 10))
-  if (random.chance(0.2)) await write(ctx, 'pin', held)
+  if (isRead && random.chance(0.2)) await write(ctx, 'pin', held)
   probe(ctx, held)
-  if (random.chance(0.1)) await Promise.all([giveBack(ctx, held), write(ctx, 'pin', held)])
+  if (isRead && random.chance(0.1)) await Promise.all([giveBack(ctx, held), write(ctx, 'pin', held)])
   else await giveBack(ctx, held)
   await sleep(random.between(0, 10))
 }

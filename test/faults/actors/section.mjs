@@ -27,9 +27,10 @@ export async function take(ctx, key, options = {}, way = 'acquire', read = token
  * @param {string[]} keys
  * @param {{ mode?: string, permits?: number, way: string }} about
  * @param {(label: string) => Promise<any>} asked
- * @param {{ read?: (lock: any) => { key: string, token: string | undefined }[], refused?: (error: any) => void }} [hooks]
+ * @param {{ read?: (lock: any) => { key: string, token: string | undefined }[], refused?: (error: any) => void, readsLevel?: boolean }} [hooks]
  */
-export async function ask(ctx, keys, about, asked, { read = lock => lock.grants, refused } = {}) {
+export async function ask(ctx, keys, about, asked, hooks = {}) {
+  const { read = lock => lock.grants, refused, readsLevel = true } = hooks
   const id = ctx.id()
   const say = (phase, fields) => {
     for (const key of keys) ctx.log('acquire', phase, id, { key, ...about, ...fields })
@@ -43,7 +44,8 @@ export async function ask(ctx, keys, about, asked, { read = lock => lock.grants,
     }
     // Taken from the handle as it was answered: a gate may say no already.
     const grants = read(lock)
-    const level = about.mode === 'shared' || about.mode === 'permits' ? levelOf(lock) : undefined
+    const hasLevel = readsLevel && (about.mode === 'shared' || about.mode === 'permits')
+    const level = hasLevel ? levelOf(lock) : undefined
     const held = { id, key: keys[0], grants, lock, token: grants[0]?.token, level }
     for (const { key, token } of grants) ctx.log('acquire', 'ok', id, { key, token, level, ...about })
     holding.set(held, { ctx, since: now() })

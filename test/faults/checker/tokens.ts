@@ -31,13 +31,16 @@ export const tokensRise: Rule = run => {
   return found
 }
 
-/** P2 by the clients' word: who asks after another was told its token gets a higher one. */
+/**
+ * P2 by the clients' word: who asks after another was told its token gets a higher one. Not of permits, which keep their token
+ * when they are passed on.
+ */
 export const tokensRiseForClients: Rule = run => {
   const found: Violation[] = []
   const highest = new Map<string, { t: number; token: bigint; process: string }[]>()
   const asked = new Map<string, number>()
-  for (const { op, phase, id, key, token, t, process } of run.events) {
-    if (op !== 'acquire' || key === undefined) continue
+  for (const { op, phase, id, key, token, t, process, mode } of run.events) {
+    if (op !== 'acquire' || key === undefined || mode === 'permits') continue
     if (phase === 'invoke') asked.set(id, t)
     if (phase !== 'ok' || token === undefined) continue
     const list = highest.get(key) ?? []

@@ -2,16 +2,27 @@ import { beliefsOf } from './beliefs.ts'
 import { byKey, type Entry, grain, type Rule } from './history.ts'
 import { isDowngrade, type KeyState, permitsOut, replay } from './replay.ts'
 
-/** Whoever is told that it holds is named by the database's record, under that token and level: as a grant, or in a run. */
+/**
+ * Whoever is told that it holds is named by the database's record, under that token and level: as a grant, in a run, or as somebody
+ * to whom its process may pass on permits that it has under that token.
+ */
 export const grantsRecorded: Rule = run => {
   const recorded = new Map<string, string>()
-  for (const { event, key, token, label, detail } of [...run.lost, ...run.journal]) {
+  const permits = new Map<string, Entry>()
+  const follows = new Map<string, string | null>()
+  for (const entry of [...run.lost, ...run.journal]) {
+    const { event, key, token, label, session, detail } = entry
     if (event === 'granted' || event === 'renumbered' || event === 'run' || event === 'joined')
       recorded.set(`${key} ${token} ${label}`, String(detail.level ?? token))
+    if (event === 'joined' && detail.permits !== null) permits.set(`${key} ${token}`, entry)
+    if (event === 'follows') follows.set(`${key} ${label}`, session)
   }
   return run.events.flatMap(({ op, phase, key, token, level, id, t, process }) => {
     if ((op !== 'acquire' && op !== 'downgrade') || phase !== 'ok' || token === undefined) return []
-    const granted = recorded.get(`${key} ${token} ${id}`)
+    const passed = permits.get(`${key} ${token}`)
+    const isPassed = passed !== undefined && follows.get(`${key} ${id}`) === passed.session
+    const granted =
+      recorded.get(`${key} ${token} ${id}`) ?? (isPassed ? String(passed.detail.level) : undefined)
     if (granted !== undefined && (level === undefined || level === granted)) return []
     const as = level === undefined ? '' : `, level ${level}`
     const instead = granted === undefined ? '' : `: the level is ${granted}`

@@ -103,6 +103,14 @@ create trigger audit_turns after update of token on fencepost.waiters for each r
 create trigger audit_turns_anew after insert on fencepost.waiters for each row when (new.token is not null)
   execute function audit.on_turns();
 
+-- Permits that its process has may be passed on to it.
+create function audit.on_follows() returns trigger language plpgsql security definer set search_path = pg_catalog as $$
+begin
+  perform audit.note('follows', new.key, new.session, new.request, null, new.label, null);
+  return null;
+end $$;
+create trigger audit_follows after update of follows on fencepost.waiters for each row execute function audit.on_follows();
+
 create function audit.on_sessions() returns trigger language plpgsql security definer set search_path = pg_catalog as $$
 begin
   if tg_op = 'INSERT' then

@@ -1,5 +1,5 @@
 import type { Answer, Ask } from './database.ts'
-import { grantsOf, isInRun, type State } from './state.ts'
+import { grantsOf, isInRun, mayFollow, type State } from './state.ts'
 
 /** Whether each request was answered, once, and with what is so. Answers those that have to be sent again. */
 export function checkAnswers(
@@ -35,7 +35,10 @@ export function checkAnswers(
     const inRun = waits.filter(ticket => isInRun(after, ticket))
     const right = {
       granted: () => holdsSaid && heard.length === holds.length && waits.length === 0,
-      follows: () => tokens(inRun) === tokens(heard),
+      follows: () =>
+        heard.some(({ token }) => token !== null)
+          ? tokens(inRun) === tokens(heard)
+          : waits.length === own.length && waits.every(ticket => mayFollow(after, ticket)),
       queued: () => waits.length === own.length && holds.length === 0 && own.every(ask => ask.waits),
       busy: () => waits.length + holds.length === 0 && own.every(ask => !ask.waits),
       mismatch: () =>

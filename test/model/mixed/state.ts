@@ -59,6 +59,18 @@ export function isInRun(state: State, { key, session, token }: Ticket): boolean 
 export const lineOf = (state: State, key: string): Ticket[] =>
   state.tickets.filter(ticket => ticket.key === key && !isInRun(state, ticket))
 
+/** Whether permits that its process has may be passed on to a ticket: nobody else stands before it. */
+export function mayFollow(state: State, ticket: Ticket): boolean {
+  const { key, session, permits } = ticket
+  const line = lineOf(state, key)
+  const before = line.slice(0, line.findIndex(({ request }) => request === ticket.request) + 1)
+  return (
+    ticket.mode === 'permits' &&
+    before.every(other => other.session === session && other.permits === permits) &&
+    grantsOf(state, key).some(grant => grant.session === session && grant.permits === permits)
+  )
+}
+
 /** Whether a ticket could be served beside those who hold its key. */
 function fits(state: State, { key, mode, permits }: Ticket): boolean {
   const row = state.rows.get(key)
