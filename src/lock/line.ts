@@ -71,8 +71,6 @@ export class Line {
     return [...(this.#queued.get(session) ?? [])]
   }
 
-  /** The sessions under which somebody is in line. */
-
   remove(request: Request): void {
     this.dequeue(request)
     if (!this.#requests.delete(request)) return
