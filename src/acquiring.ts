@@ -1,4 +1,5 @@
 /** Where callers come in: what they ask for is read, and taken to the desk; what they have already, to nobody. */
+import type { RunningWork } from './closing/running-work.ts'
 import { AbortedError, BadOptionError, ClosedError } from './errors.ts'
 import { whileAlive } from './keep-alive.ts'
 import type { Desk } from './lock/desk.ts'
@@ -23,6 +24,7 @@ export interface AcquiringHost {
   readonly settings: Settings
   readonly line: Line
   readonly desk: Desk
+  readonly running: RunningWork
   readonly metrics: Metrics
   /** @throws UnhealthyError */
   checkHealth(): void
@@ -34,7 +36,6 @@ type Keys = string | readonly string[]
 export class Acquiring implements SemaphoreHost<PermitOptions> {
   readonly #host: AcquiringHost
   readonly #tasks = new Tasks()
-  readonly #running = new Set<Promise<unknown>>()
   readonly #requestOwner: RequestOwner
 
   constructor(host: AcquiringHost) {
@@ -52,11 +53,6 @@ export class Acquiring implements SemaphoreHost<PermitOptions> {
     }
   }
 
-  /** What runs under a lock at this moment. */
-  get sections(): Promise<unknown>[] {
-    return [...this.#running]
-  }
-
   /** @param capacity of the semaphore whose permits are asked for; undefined: a lock is */
   ask(keys: Keys, options: AcquireOptions, orNull: boolean, capacity?: number): Promise<Lock | null> {
     return this.#ask(keys, options, orNull, capacity).promise
@@ -72,15 +68,16 @@ export class Acquiring implements SemaphoreHost<PermitOptions> {
     const entered = entry()
     const { promise, id } = this.#ask(keys, options, false, capacity)
     const lock = (await promise) as Lock
-    const running = runSection(lock, held =>
-      id === undefined ? section(held) : this.#tasks.run(held, id, entered, () => section(held)),
-    )
-    this.#running.add(running)
-    try {
-      return await running
-    } finally {
-      this.#running.delete(running)
+    // The grant and the close may meet. A section that goes on may enter its own key once more.
+    if (id !== undefined && this.#host.isClosed()) {
+      await lock.release()
+      this.#checkOpen()
     }
+    return await this.#host.running.run(
+      runSection(lock, held =>
+        id === undefined ? section(held) : this.#tasks.run(held, id, entered, () => section(held)),
+      ),
+    )
   }
 
   async resize(name: string, capacity: number): Promise<void> {

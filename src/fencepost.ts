@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import { Acquiring } from './acquiring.ts'
+import { RunningWork } from './closing/running-work.ts'
+import { ClosingSignals, type SignalHandlers } from './closing/signals.ts'
 import { Calls } from './database/calls.ts'
 import { type MigrateResult, migrate } from './database/migrate.ts'
 import { Roads } from './database/roads.ts'
@@ -40,7 +42,7 @@ import { type HealthOptions, type HealthReport, health } from './sight/health.ts
 import { SightHost } from './sight/host.ts'
 import { type Overview, type QueryOptions, query } from './sight/query.ts'
 import { once, warnOfOpenGuard, warnOfPolling } from './warnings.ts'
-import { settled, within } from './within.ts'
+import { within } from './within.ts'
 
 /** Milliseconds after which a call counts as lost: it waits for nothing but commits. */
 const callTimeout = 10_000
@@ -61,6 +63,8 @@ export class Fencepost implements AsyncDisposable {
   readonly #health: Health
   readonly #sight: SightHost
   readonly #metrics = new Metrics()
+  readonly #running = new RunningWork()
+  readonly #signals = new Set<ClosingSignals>()
   #closing: Promise<void> | undefined
 
   /** @throws BadOptionError */
@@ -137,6 +141,7 @@ export class Fencepost implements AsyncDisposable {
       line: this.#line,
       sessions: this.#sessions,
       guards: this.#guards,
+      running: this.#running,
       metrics: this.#metrics,
       queued: (request, session, expiresIn) => this.#queued(request, session, expiresIn),
       looked: (session, answers) => this.#watch.looked(session, answers),
@@ -146,6 +151,7 @@ export class Fencepost implements AsyncDisposable {
       settings,
       line: this.#line,
       desk: this.#desk,
+      running: this.#running,
       metrics: this.#metrics,
       checkHealth: () => this.#health.check(settings.ttl),
       isClosed: () => this.#closing !== undefined,
@@ -255,14 +261,29 @@ export class Fencepost implements AsyncDisposable {
   }
 
   /**
-   * Ends it: nothing new is taken, who waits is rejected, the signals of what is held are aborted, running sections
-   * are awaited while their locks are renewed, everything is given back, and the connections are ended. Locks that were
-   * acquired by hand are not waited for. The second call waits for the first.
+   * Ends it: nothing new is taken, who waits is rejected, the signals of what is held are aborted, running sections and
+   * `lock.transaction`s are awaited while all that is held is renewed, and everything is given back. A section that
+   * outlasts `timeout` loses its lock, a transaction is not committed any more. A lock that was acquired by hand is not
+   * waited for. Where the database is away it takes up to 5 s more. The second call waits for the first.
    */
   async close(options: CloseOptions = {}): Promise<void> {
     const timeout = readCloseTimeout(options)
-    this.#closing ??= whileAlive(this.#close(timeout))
+    // It counts as closing before anybody is told: whoever is may ask for a lock, or close once more.
+    this.#closing ??= whileAlive(Promise.resolve().then(() => this.#close(timeout)))
     await this.#closing
+  }
+
+  /**
+   * Closes on SIGTERM or SIGINT, and then has the signal end the process, so that its exit status tells of it; a second
+   * one ends it at once. Where something else in the process listens for the signal as well, the end is left to that.
+   *
+   * @returns takes the handlers off; so does `close` without a signal
+   */
+  closeOnSignals(options: CloseOptions = {}): SignalHandlers {
+    const timeout = readCloseTimeout(options)
+    const signals = new ClosingSignals(() => this.close({ timeout }))
+    this.#signals.add(signals)
+    return signals.handlers
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -312,12 +333,16 @@ export class Fencepost implements AsyncDisposable {
     for (const session of this.#sessions.all()) {
       for (const holding of session.held.values()) (holding as Lock).announceShutdown()
     }
-    await settled(this.#acquiring.sections, timeout)
+    await this.#running.ended(timeout)
+    const hasStopped = this.#running.isEmpty
+    // What is still open keeps its key from whoever is next, and this process from its end.
+    this.#guards.giveUp()
     // An acquire still in flight is answered first, so that its session is known and nothing of it is left.
     await within(this.#desk.asked(), 1_000)
-    for (const session of this.#sessions.all()) session.end('shutdown')
+    for (const session of this.#sessions.all()) session.end('shutdown', hasStopped)
     await within(this.#desk.returned(), 2_000)
     this.#watch.stop()
     await Promise.all([this.#roads.close(), this.#guards.close()])
+    for (const signals of this.#signals) signals.closed()
   }
 }

@@ -1,3 +1,4 @@
+export type { SignalHandlers } from './closing/signals.ts'
 export { type MigrateOptions, type MigrateResult, migrate } from './database/migrate.ts'
 export {
   type MigrationStatus,
@@ -20,7 +21,8 @@ export {
 export type { FencedStore } from './guard/fenced-store.ts'
 export { FileFencedStore } from './guard/file-fenced-store.ts'
 export type { Guard } from './guard/guard.ts'
-export type { TransactionClient, TransactionOptions, TransactionPool } from './guard/transaction.ts'
+export type { TransactionClient, TransactionPool } from './guard/line.ts'
+export type { TransactionOptions } from './guard/transaction.ts'
 export type { Lock, LockMode, LockState, ReleaseOutcome } from './lock/lock.ts'
 export type { Section } from './lock/section.ts'
 export type { Semaphore, SemaphoreOptions } from './lock/semaphore.ts'

@@ -81,7 +81,7 @@ export interface PermitOptions extends Omit<AcquireOptions, 'mode' | 'reentrant'
 export type TryAcquireOptions = Omit<AcquireOptions, 'timeout'>
 
 export interface CloseOptions {
-  /** How long running sections of `withLock` are awaited. @default '5s' */
+  /** How long what runs is awaited: sections of `withLock` and `withPermits`, `lock.transaction`. @default '5s' */
   readonly timeout?: Duration | undefined
 }
 

@@ -62,6 +62,7 @@ export class Connection {
     config: object,
     schema: string,
     timeout: number,
+    signal?: AbortSignal,
   ): Promise<Connection> {
     const client = new Client({
       ...config,
@@ -71,6 +72,9 @@ export class Connection {
       connectionTimeoutMillis: timeout,
     })
     const connection = new Connection(client, schema)
+    // A socket that is still connecting keeps the process alive.
+    const stop = () => connection.destroy(signal?.reason)
+    signal?.addEventListener('abort', stop, { once: true })
     try {
       // The driver's own timeout does not cover a server that accepts and then says nothing.
       await withDeadline(connection.#connect(timeout), timeout)
@@ -79,6 +83,8 @@ export class Connection {
       connection.destroy(error)
       if (error instanceof FencepostError) throw error
       throw new BrokenConnection(false, error instanceof BrokenConnection ? error.cause : error)
+    } finally {
+      signal?.removeEventListener('abort', stop)
     }
   }
 

@@ -7,8 +7,8 @@ import { BrokenConnection } from './failure.ts'
 const closePatience = 1_000
 const reopenAfter = 1_000
 
-/** Opens a connection. @throws BrokenConnection, NotMigratedError, ServerTooOldError */
-export type Connect = (timeout: number) => Promise<Connection>
+/** Opens a connection, unless the signal is aborted before. @throws BrokenConnection, NotMigratedError, ServerTooOldError */
+export type Connect = (timeout: number, signal: AbortSignal) => Promise<Connection>
 
 /** Something that runs statements, and knows whether its connection's settings are ours. */
 export interface Wire {
@@ -29,6 +29,7 @@ export class Lane implements Wire {
   #connection: Connection | undefined
   #opening: Promise<Connection> | undefined
   #closed = false
+  readonly #ending = new AbortController()
 
   #inUse = 0
   #usedAt = 0
@@ -92,6 +93,7 @@ export class Lane implements Wire {
     this.#closed = true
     // What is being opened ends itself when it comes to that; a server that says nothing is not waited for.
     if (this.#opening !== undefined) await withDeadline(this.#opening, closePatience).catch(() => {})
+    this.#ending.abort()
     clearTimeout(this.#idleTimer)
     await this.#connection?.end()
   }
@@ -114,7 +116,7 @@ export class Lane implements Wire {
   async #open(timeout: number): Promise<Connection> {
     if (this.#closed) throw new BrokenConnection(false, new Error('the client is closed'))
     if (this.#connection) return this.#connection
-    const connection = await this.connect(timeout)
+    const connection = await this.connect(timeout, this.#ending.signal)
     if (this.#closed) {
       connection.destroy(new Error('the client is closed'))
       throw new BrokenConnection(false, new Error('the client is closed'))

@@ -34,7 +34,7 @@ export function connector(from: PoolLike | string, applicationName: string, sche
       (from as { Client?: ClientConstructor }).Client ?? (options.Client as ClientConstructor | undefined)
     if (typeof theirs === 'function') Client = theirs
   }
-  return timeout => Connection.open(Client, config, schema, timeout)
+  return (timeout, signal) => Connection.open(Client, config, schema, timeout, signal)
 }
 
 /** What the application calls itself to the server, so that people find it again. @throws BadOptionError */

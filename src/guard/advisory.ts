@@ -18,7 +18,7 @@ import {
 } from '../errors.ts'
 import { type Duration, fullKey, milliseconds } from '../options.ts'
 import { explainTransaction } from './failure.ts'
-import type { TransactionClient, TransactionPool } from './transaction.ts'
+import type { TransactionClient, TransactionPool } from './line.ts'
 
 /** Text; or one 64-bit or two 32-bit numbers as they are, which meet locks that an application takes already. */
 export type AdvisoryKey = string | bigint | readonly [number, number]

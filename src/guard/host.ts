@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net'
 import pg from 'pg'
 import type { Wire } from '../database/lane.ts'
 import { quoteIdentifier } from '../database/migrations/quote.ts'
@@ -6,11 +7,15 @@ import { isPool } from '../database/target.ts'
 import { BadOptionError } from '../errors.ts'
 import type { Knowledge } from '../session/knowledge.ts'
 import type { Session } from '../session/session.ts'
+import { within } from '../within.ts'
+import type { TransactionPool } from './line.ts'
 import { grace, warnAfter } from './outcome.ts'
-import type { TransactionHost, TransactionPool } from './transaction.ts'
+import type { TransactionHost } from './transaction.ts'
 
 /** Connections of a pool of our own, where the client was given a connection string. */
 const poolSize = 5
+/** Milliseconds that they have to say goodbye. */
+const closePatience = 1_000
 
 export interface GuardsOptions {
   readonly schema: string
@@ -31,7 +36,11 @@ export class Guards implements TransactionHost {
   readonly distrust: (session: Session) => Promise<void>
   readonly #options: GuardsOptions
   readonly #timers = new Set<NodeJS.Timeout>()
-  #ownPool: pg.Pool | undefined
+  /** How to give up each transaction that is open. */
+  readonly #open = new Set<() => void>()
+  #isGivenUp = false
+  #isClosed = false
+  #ownPool: OwnPool | undefined
 
   constructor(options: GuardsOptions) {
     this.#options = options
@@ -44,11 +53,8 @@ export class Guards implements TransactionHost {
   pool(): TransactionPool {
     const { database } = this.#options
     if (typeof database === 'string') {
-      if (!this.#ownPool) {
-        this.#ownPool = new pg.Pool({ connectionString: database, max: poolSize, allowExitOnIdle: true })
-        this.#ownPool.on('error', () => {})
-      }
-      return this.#ownPool as unknown as TransactionPool
+      this.#ownPool ??= new OwnPool(database)
+      return this.#ownPool.pool as unknown as TransactionPool
     }
     if (isPool(database) && 'connect' in database) return database as unknown as TransactionPool
     throw new BadOptionError(
@@ -57,6 +63,7 @@ export class Guards implements TransactionHost {
   }
 
   async status(transaction: string, boot: string): Promise<string | null> {
+    if (this.#isClosed) return null
     const text = `select ${quoteIdentifier(this.schema)}.transaction_status($1::text::xid8, $2::text::uuid)`
     const [row] = await this.#options.wire.query(
       () => ({ text, values: [transaction, boot] }),
@@ -99,8 +106,46 @@ export class Guards implements TransactionHost {
     }
   }
 
+  onGivenUp(giveUp: () => void): () => void {
+    if (this.#isGivenUp) giveUp()
+    else this.#open.add(giveUp)
+    return () => void this.#open.delete(giveUp)
+  }
+
+  /** What is open, and what is still begun, is not committed. */
+  giveUp(): void {
+    this.#isGivenUp = true
+    for (const giveUp of [...this.#open]) giveUp()
+  }
+
   async close(): Promise<void> {
+    this.#isClosed = true
     for (const timer of this.#timers) clearTimeout(timer)
     await this.#ownPool?.end()
+  }
+}
+
+/** A pool that can be ended while its clients are in use. */
+class OwnPool {
+  readonly pool: pg.Pool
+  readonly #sockets = new Set<{ destroy(): void }>()
+
+  constructor(connectionString: string) {
+    const sockets = this.#sockets
+    class Client extends pg.Client {
+      constructor(config?: pg.ClientConfig) {
+        super(config)
+        const { stream } = (this as unknown as { connection: { stream: Socket } }).connection
+        sockets.add(stream)
+        stream.once('close', () => sockets.delete(stream))
+      }
+    }
+    this.pool = new pg.Pool({ connectionString, Client, max: poolSize, allowExitOnIdle: true })
+    this.pool.on('error', () => {})
+  }
+
+  async end(): Promise<void> {
+    await within(this.pool.end(), closePatience)
+    for (const socket of this.#sockets) socket.destroy()
   }
 }

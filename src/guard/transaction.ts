@@ -4,6 +4,7 @@ import { endsConnection, explain, sqlState } from '../database/failure.ts'
 import type { RowsResult } from '../database/ports.ts'
 import {
   BadOptionError,
+  LostError,
   NestedTransactionError,
   NotInTransactionError,
   TransactionTimeoutError,
@@ -20,25 +21,8 @@ import {
   type Pinned,
   pinStatement,
 } from './guard.ts'
+import { Line, type PoolClientLike, type TransactionClient, type TransactionPool } from './line.ts'
 import { grace, wasCommitted } from './outcome.ts'
-
-/** What `lock.transaction` runs in: a client of the user's pool, inside a transaction, until that ends. */
-export interface TransactionClient {
-  // biome-ignore lint/suspicious/noExplicitAny: the rows' shape is the query's
-  query(text: string, values?: unknown[]): Promise<{ rows: any[]; rowCount: number | null }>
-}
-
-/** The members of a `pg.PoolClient` that are used. */
-interface PoolClientLike extends TransactionClient {
-  readonly connection?: { readonly stream?: { destroy?(): void } }
-  release(destroy?: boolean): void
-  on(event: 'error', listener: (error: Error) => void): unknown
-  removeListener(event: 'error', listener: (error: Error) => void): unknown
-}
-
-export interface TransactionPool {
-  connect(): Promise<PoolClientLike>
-}
 
 export interface TransactionOptions {
   /** @default 'read committed' */
@@ -50,12 +34,13 @@ export interface TransactionHost extends GuardHost {
   readonly callTimeout: number
   /** @throws BadOptionError where there is no pool */
   pool(): TransactionPool
+  /** Calls back once the client closes and waits no longer. @returns what takes that back */
+  onGivenUp(giveUp: () => void): () => void
 }
 
 const levels = ['read committed', 'repeatable read', 'serializable'] as const
 /** A serialization failure of the pin itself, or a new life of the server: nothing has run yet. */
 const pinTries = 3
-const rollbackTimeout = 5_000
 
 /** The grants under which the caller is inside a transaction of ours already. */
 const around = new AsyncLocalStorage<readonly Pinnable[]>()
@@ -81,10 +66,12 @@ export async function guardedTransaction<T>(
       `a transaction under ${JSON.stringify(grant.key)} is open around this one: use its client`,
     )
   }
-  const client = await connect(host)
+  const client = await connect(host, grant)
   const line = new Line(client)
+  const forget = host.onGivenUp(() => line.giveUp(closed(grant)))
   try {
     const pinned = await begin(host, grant, line, level)
+    line.check()
     const inside = new Inside(client)
     const ended = bound(host, grant.key, line, pinned)
     try {
@@ -93,16 +80,22 @@ export async function guardedTransaction<T>(
         line.breaking,
       ])
       inside.end()
+      // What is sent from here on is answered, or found out.
+      forget()
+      line.check()
       await commit(host, grant, line, pinned)
       return result
     } catch (error) {
       inside.end()
       if (!line.isBroken) await line.rollBack()
+      // It may be at work: then it does not notice that its client has gone.
+      if (line.isGivenUp) host.end(pinned.transaction).catch(() => {})
       throw asTimeout(error) ?? error
     } finally {
       ended()
     }
   } finally {
+    forget()
     line.release()
   }
 }
@@ -127,65 +120,25 @@ class Inside implements TransactionClient {
   }
 }
 
-/** A client of the pool for one transaction, and whether its connection still stands. */
-class Line {
-  readonly client: PoolClientLike
-  /** Rejects when the connection breaks. */
-  readonly breaking: Promise<never>
-  isBroken = false
-  #fail: (error: unknown) => void = () => {}
-  readonly #onError = (error: unknown): void => this.broke(error)
-
-  constructor(client: PoolClientLike) {
-    this.client = client
-    this.breaking = new Promise<never>((_, reject) => {
-      this.#fail = reject
-    })
-    this.breaking.catch(() => {})
-    client.on('error', this.#onError)
-  }
-
-  broke(cause: unknown): void {
-    this.#end(
-      asTimeout(cause) ?? new UnreachableError('the connection was lost: nothing was written', { cause }),
-    )
-  }
-
-  /** It should have been ended, and nothing tells so. Whatever became of it, the commit was not sent. */
-  giveUp(): void {
-    this.#end(
-      new TransactionTimeoutError(
-        'the transaction took longer than it may: it was given up, and nothing was written',
-      ),
-    )
-  }
-
-  #end(error: Error): void {
-    this.isBroken = true
-    this.#fail(error)
-  }
-
-  async rollBack(): Promise<void> {
-    await withDeadline(this.client.query('rollback'), rollbackTimeout).catch(error => this.broke(error))
-  }
-
-  release(): void {
-    this.client.removeListener('error', this.#onError)
-    // A client that is destroyed may still have an error to tell, and without a listener that ends the process.
-    if (this.isBroken) this.client.on('error', () => {})
-    this.client.release(this.isBroken)
-    // Where nothing is in flight the driver says goodbye, and would wait for ever for what a dead network answers.
-    if (this.isBroken) this.client.connection?.stream?.destroy?.()
+async function connect(host: TransactionHost, grant: Pinnable): Promise<PoolClientLike> {
+  const connecting = host.pool().connect()
+  let forget = (): void => {}
+  const givingUp = new Promise<never>((_, reject) => {
+    forget = host.onGivenUp(() => reject(closed(grant)))
+  })
+  try {
+    return await Promise.race([connecting, givingUp])
+  } catch (error) {
+    // Should it come all the same, nobody wants it any more.
+    connecting.then(client => client.release()).catch(() => {})
+    throw explain(error, host.schema)
+  } finally {
+    forget()
   }
 }
 
-async function connect(host: TransactionHost): Promise<PoolClientLike> {
-  const pool = host.pool()
-  try {
-    return await pool.connect()
-  } catch (error) {
-    throw explain(error, host.schema)
-  }
+function closed({ key }: Pinnable): LostError {
+  return new LostError(key, 'shutdown')
 }
 
 async function begin(host: TransactionHost, grant: Pinnable, line: Line, level: string): Promise<Pinned> {
@@ -193,7 +146,7 @@ async function begin(host: TransactionHost, grant: Pinnable, line: Line, level: 
   for (let tries = 1; ; tries += 1) {
     let failure: unknown
     try {
-      const asked = line.client.query(statement)
+      const asked = Promise.race([line.client.query(statement), line.givingUp])
       const results = (await withDeadline(asked, host.callTimeout)) as unknown as RowsResult[]
       const pinned = results[1]?.rows[0] as Pinned | undefined
       if (!pinned) throw await lossOf(host, grant)
@@ -204,7 +157,7 @@ async function begin(host: TransactionHost, grant: Pinnable, line: Line, level: 
     }
     // The transaction that is refused must not outlive the question why.
     if (endsConnection(failure) && sqlState(failure) !== '25006') line.broke(failure)
-    else await line.rollBack()
+    else if (!line.isBroken) await line.rollBack()
     if (line.isBroken) throw explain(failure, host.schema)
     const isStale = sqlState(failure) === '40001'
     if (!isStale && !(failure instanceof WrongDatabaseError)) throw explain(failure, host.schema)
@@ -220,8 +173,11 @@ async function begin(host: TransactionHost, grant: Pinnable, line: Line, level: 
 function bound(host: TransactionHost, key: string, line: Line, pinned: Pinned): () => void {
   const forget = host.tellOf(key, pinned.transaction, pinned.boot as string)
   const late = setTimeout(() => {
-    host.end(pinned.transaction).catch(() => {})
-    line.giveUp()
+    line.giveUp(
+      new TransactionTimeoutError(
+        'the transaction took longer than it may: it was given up, and nothing was written',
+      ),
+    )
   }, pinned.milliseconds + grace)
   late.unref()
   return () => {

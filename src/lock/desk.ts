@@ -1,3 +1,4 @@
+import type { RunningWork } from '../closing/running-work.ts'
 import type { Answer } from '../database/answers.ts'
 import type { ForKeys } from '../database/arguments.ts'
 import { Backoff } from '../database/backoff.ts'
@@ -35,6 +36,7 @@ export interface DeskOptions {
   readonly line: Line
   readonly sessions: { current(ttl: number): Session | undefined; open(ttl: number): Promise<Session> }
   readonly guards: TransactionHost
+  readonly running: RunningWork
   readonly metrics: Metrics
   queued(request: Request, session: Session, expiresIn: number | null): void
   looked(session: Session, answers: readonly Answer[]): void
@@ -164,6 +166,10 @@ export class Desk implements LockHost {
 
   get guards(): TransactionHost {
     return this.options.guards
+  }
+
+  get running(): RunningWork {
+    return this.options.running
   }
 
   release(lock: Lock, session: Session, since: number): Promise<'released'> {

@@ -1,13 +1,10 @@
 import { inspect } from 'node:util'
+import type { RunningWork } from '../closing/running-work.ts'
 import type { Queryable } from '../database/ports.ts'
 import { BadOptionError, type FencepostError, type LossReason, LostError, NotHeldError } from '../errors.ts'
 import { type Guard, guard, type Pinnable } from '../guard/guard.ts'
-import {
-  guardedTransaction,
-  type TransactionClient,
-  type TransactionHost,
-  type TransactionOptions,
-} from '../guard/transaction.ts'
+import type { TransactionClient } from '../guard/line.ts'
+import { guardedTransaction, type TransactionHost, type TransactionOptions } from '../guard/transaction.ts'
 import { whileAlive } from '../keep-alive.ts'
 import type { Session } from '../session/session.ts'
 import type { Run } from './run.ts'
@@ -46,6 +43,7 @@ export interface Granted {
 /** What a lock needs of the client that granted it. */
 export interface LockHost {
   readonly guards: TransactionHost
+  readonly running: RunningWork
   downgrade(lock: Lock, session: Session): Promise<string>
   /** @param since when it was granted, in ticks of the metrics */
   release(lock: Lock, session: Session, since: number): Promise<'released'>
@@ -276,8 +274,9 @@ export class Lock implements AsyncDisposable {
   ): Promise<T> {
     this.assertHeld()
     this.#isExposed = true
+    const { guards, running } = this.#host
     return await this.#unlessReleased(
-      whileAlive(guardedTransaction(this.#host.guards, this.#grant(), work, options)),
+      whileAlive(running.run(guardedTransaction(guards, this.#grant(), work, options))),
     )
   }
 

@@ -206,9 +206,8 @@ export class Returner {
     if (debts.closes) {
       // Its end gives everything back at once. Past its ttl the database has done so by itself.
       if (performance.now() < session.closeBy) {
-        const lost = session.lossReason !== 'shutdown'
         this.#deliver(
-          await calls.closeSession(wire, callTimeout, session.id, knowledge.witness(), lost),
+          await calls.closeSession(wire, callTimeout, session.id, knowledge.witness(), !session.hasStopped),
           session,
         )
       }

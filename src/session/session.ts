@@ -60,6 +60,8 @@ export class Session {
   pollDelay = 0
   /** Once it is over: until when its row may still be alive, by the monotonic clock. */
   closeBy: number = Number.POSITIVE_INFINITY
+  /** Once it is over: nothing that ran under it runs any more, so that no key need rest. */
+  hasStopped = false
   #since: Moment
   #over: LossReason | undefined
   #isDegraded = false
@@ -173,9 +175,10 @@ export class Session {
     return this.#raising
   }
 
-  end(reason: LossReason): void {
+  end(reason: LossReason, hasStopped = false): void {
     if (this.#over) return
     this.#over = reason
+    this.hasStopped = hasStopped
     this.closeBy = performance.now() + this.ttl
     clearTimeout(this.#beatTimer)
     clearTimeout(this.#trustTimer)

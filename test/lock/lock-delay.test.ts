@@ -95,6 +95,30 @@ describe('a lock delay', () => {
     expect((await waiter).state).toBe('held')
   })
 
+  test('after a close that a section has outlasted', async () => {
+    const client = stage.client()
+    const [inside, gate] = [new Gate(), new Gate()]
+    const section = client.withLock('k', long, async () => {
+      inside.open()
+      await gate.opened
+    })
+    section.catch(() => {})
+    await inside.opened
+    await client.close({ timeout: 20 })
+    await rests()
+    gate.open()
+    await clear()
+  })
+
+  test('a process that was unhealthy for a whole ttl: what runs there may not have stopped', async () => {
+    const client = stage.client({ ttl: '1s', healthy: () => false })
+    const lock = await client.acquire('k', long)
+    await until(() => lock.state === 'lost')
+    expect(lock.lossReason).toBe('shutdown')
+    await rests()
+    await clear()
+  })
+
   test('not after one that was granted later, to who asked for none', async () => {
     const [one, other] = [stage.client(), stage.client()]
     const lock = await one.acquire('k', long)
