@@ -41,7 +41,8 @@ import { type ForcedRelease, type ForceReleaseOptions, forceRelease } from './si
 import { type HealthOptions, type HealthReport, health } from './sight/health.ts'
 import { SightHost } from './sight/host.ts'
 import { type Overview, type QueryOptions, query } from './sight/query.ts'
-import { once, warnOfOpenGuard, warnOfPolling } from './warnings.ts'
+import { once, warnOfOpenGuard, warnOfPolling, warnOfWatchdog } from './warnings.ts'
+import { Watchdog } from './watchdog/watchdog.ts'
 import { within } from './within.ts'
 
 /** Milliseconds after which a call counts as lost: it waits for nothing but commits. */
@@ -64,6 +65,7 @@ export class Fencepost implements AsyncDisposable {
   readonly #sight: SightHost
   readonly #metrics = new Metrics()
   readonly #running = new RunningWork()
+  readonly #watchdog: Watchdog | undefined
   readonly #signals = new Set<ClosingSignals>()
   #closing: Promise<void> | undefined
 
@@ -83,9 +85,11 @@ export class Fencepost implements AsyncDisposable {
       hinted: keys => this.#hinted(keys),
       polling: once(warnOfPolling),
     })
+    this.#watchdog = settings.watchdog ? new Watchdog(warnOfWatchdog) : undefined
     const host: SessionHost = {
       calls,
       knowledge,
+      watchdog: this.#watchdog,
       beatWire: roads.beat,
       onRenewed: (session, differs) => this.#renewed(session, differs),
       onForced: (session, holding, grant) => {
@@ -342,7 +346,7 @@ export class Fencepost implements AsyncDisposable {
     for (const session of this.#sessions.all()) session.end('shutdown', hasStopped)
     await within(this.#desk.returned(), 2_000)
     this.#watch.stop()
-    await Promise.all([this.#roads.close(), this.#guards.close()])
+    await Promise.all([this.#roads.close(), this.#guards.close(), this.#watchdog?.close()])
     for (const signals of this.#signals) signals.closed()
   }
 }

@@ -45,6 +45,11 @@ export interface FencepostOptions {
   readonly maxPendingPerKey?: number | undefined
   /** Asked before each renewal: a process that says no for a whole ttl gives up all that it holds. */
   readonly healthy?: (() => boolean) | undefined
+  /**
+   * Kills this process, from a thread of its own, when a lock is lost and the event loop is too busy to notice.
+   * @default false
+   */
+  readonly watchdog?: boolean | undefined
 }
 
 export interface AcquireOptions {
@@ -97,6 +102,7 @@ export interface Settings {
   readonly maxPending: number
   readonly maxPendingPerKey: number
   readonly healthy: () => boolean
+  readonly watchdog: boolean
 }
 
 const unbounded = Number.POSITIVE_INFINITY
@@ -114,6 +120,7 @@ export function readSettings(options: FencepostOptions): Settings {
     maxPending: wholeNumber('maxPending', options.maxPending ?? 10_000),
     maxPendingPerKey: wholeNumber('maxPendingPerKey', options.maxPendingPerKey ?? unbounded),
     healthy: checkHealthy(options.healthy),
+    watchdog: checkFlag('watchdog', options.watchdog ?? false),
   }
 }
 
@@ -164,8 +171,7 @@ function readTerms(
   if (capacity === undefined && 'permits' in options && options.permits !== undefined)
     throw new BadOptionError('permits: a lock has none; want `semaphore(name, { permits })`')
   const mode = capacity === undefined ? asked : 'permits'
-  if (reentrant !== undefined && typeof reentrant !== 'boolean')
-    throw new BadOptionError('reentrant: want true or false')
+  if (reentrant !== undefined) checkFlag('reentrant', reentrant)
   const delay =
     options.lockDelay === undefined ? 0 : milliseconds('lockDelay', options.lockDelay, 0, 86_400_000)
   if (mode !== 'exclusive' && delay > 0)
@@ -211,6 +217,11 @@ function checkHealthy(healthy: (() => boolean) | undefined): () => boolean {
   if (healthy === undefined) return () => true
   if (typeof healthy === 'function') return healthy
   throw new BadOptionError('healthy: want a function that answers true or false')
+}
+
+function checkFlag(name: 'reentrant' | 'watchdog', value: unknown): boolean {
+  if (typeof value === 'boolean') return value
+  throw new BadOptionError(`${name}: want true or false`)
 }
 
 function checkListen(listen: Listen): Listen {

@@ -15,6 +15,13 @@ export function warnOfPolling(): void {
   )
 }
 
+export function warnOfWatchdog(error: Error): void {
+  process.emitWarning(`the watchdog has ended, and nothing is watched any more: ${error.message}`, {
+    type: 'FencepostWarning',
+    code: 'FENCEPOST_WATCHDOG',
+  })
+}
+
 export function warnOfOpenGuard(key: string, milliseconds: number): void {
   process.emitWarning(
     `a transaction under ${JSON.stringify(key)} has been open for ${milliseconds} ms: the line waits for it`,

@@ -17,21 +17,16 @@ import type { Calls } from '../database/calls.ts'
 import { messageOf } from '../database/failure.ts'
 import type { Wire } from '../database/lane.ts'
 import { type LossReason, LostError, UnreachableError } from '../errors.ts'
+import type { Watch, Watchdog } from '../watchdog/watchdog.ts'
 import { type Moment, now, trustAt } from './clock.ts'
+import { type Holding, Holdings } from './holdings.ts'
 import type { Knowledge } from './knowledge.ts'
-
-/** What a session holds: it is told of the loss, once. */
-export interface Holding {
-  readonly key: string
-  /** Decimal text; in a run not the one under which the session holds it. */
-  readonly ownToken: string
-  lose(reason: LossReason): void
-}
 
 export interface SessionHost {
   readonly calls: Calls
   readonly beatWire: Wire
   readonly knowledge: Knowledge
+  readonly watchdog?: Watchdog | undefined
   /** After each renewal: the tick, and the settling where the two accounts differ. */
   onRenewed(session: Session, differs: boolean): void
   /** An operator took this grant, which its holder knows of now: it is given back. */
@@ -47,7 +42,7 @@ export class Session {
   /** How long an answered renewal is trusted, from its sending, in milliseconds. */
   readonly span: number
   /** By the grant's token, as decimal text; of a run, whose turn it is. */
-  readonly held: Map<string, Holding> = new Map()
+  readonly held: Map<string, Holding>
   /** Tokens that are being given back: neither held nor lost until that is answered. */
   readonly returning: Set<string> = new Set()
   /** Tokens that an operator took: an answer that grants one, on its way since before, is not believed. */
@@ -70,6 +65,7 @@ export class Session {
   #raising: Promise<void> | undefined
   #beatTimer: NodeJS.Timeout | undefined
   #trustTimer: NodeJS.Timeout | undefined
+  readonly #watch: Watch | undefined
   readonly #host: SessionHost
 
   constructor(host: SessionHost, ttl: number) {
@@ -77,6 +73,10 @@ export class Session {
     this.ttl = ttl
     this.span = ttl - Math.max(200, ttl / 20)
     this.#since = now()
+    this.#watch = host.watchdog?.watch((ttl - this.span) / 2)
+    this.held = this.#watch
+      ? new Holdings(holdsAny => (holdsAny ? this.#arm() : this.#watch?.off()))
+      : new Map()
   }
 
   /** Creates its row. Undefined: the server knows it as over already; take another. */
@@ -185,6 +185,7 @@ export class Session {
     const lost = [...this.held.values()]
     this.held.clear()
     for (const holding of lost) holding.lose(reason)
+    this.#watch?.off()
     this.#host.onOver(this, reason)
   }
 
@@ -244,8 +245,13 @@ export class Session {
   #renewed(sent: Moment): void {
     this.#since = sent
     this.#isDegraded = false
+    this.#arm()
     this.#schedule(sent.monotonic + this.ttl / 3 - performance.now())
     this.#watchTrust()
+  }
+
+  #arm(): void {
+    if (this.held.size > 0) this.#watch?.until(this.#since.monotonic + this.span)
   }
 
   /** Node's timers fire up to a millisecond early: then it is set again. */

@@ -24,6 +24,7 @@ import {
   QueueFullError,
   type ReleaseOutcome,
   type Semaphore,
+  type SignalHandlers,
   type TryAcquireOptions,
 } from '../../src/index.ts'
 import { guard, lockRow, transaction } from '../../src/kysely.ts'
@@ -50,6 +51,7 @@ new Fencepost({
   maxPending: 100,
   maxPendingPerKey: 10,
   healthy: () => true,
+  watchdog: true,
 })
 const undefinedOptions: FencepostOptions = { pool, ttl: undefined, listen: undefined, healthy: undefined }
 new Fencepost(undefinedOptions)
@@ -77,6 +79,12 @@ expectTypeOf(fp.tryAcquire('k')).toEqualTypeOf<Promise<Lock | null>>()
 expectTypeOf(fp.close).parameters.toEqualTypeOf<[options?: CloseOptions | undefined]>()
 expectTypeOf(fp.close()).toEqualTypeOf<Promise<void>>()
 expectTypeOf(fp).toExtend<AsyncDisposable>()
+expectTypeOf(fp.closeOnSignals).parameters.toEqualTypeOf<[options?: CloseOptions | undefined]>()
+expectTypeOf(fp.closeOnSignals()).toEqualTypeOf<SignalHandlers>()
+expectTypeOf(fp.closeOnSignals({ timeout: '20s' })()).toEqualTypeOf<void>()
+expectTypeOf(fp.closeOnSignals()).toExtend<Disposable>()
+// @ts-expect-error a watchdog is there or not
+new Fencepost({ pool, watchdog: '1s' })
 expectTypeOf<Duration>().toEqualTypeOf<number | string>()
 void fp.acquire('k', { ttl: '30s', timeout: 5_000, signal, label: 'x', metadata: { any: ['thing', 1] } })
 const someOptions: AcquireOptions = { timeout: undefined, signal: undefined, label: undefined }
