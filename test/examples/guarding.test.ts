@@ -1,18 +1,7 @@
-import { execFile } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
+import { example } from '../support/example.ts'
 
 const { verdict } = await import(new URL('../../examples/paused-holder/verdict.mjs', import.meta.url).href)
-const script = fileURLToPath(new URL('../../examples/main.mjs', import.meta.url))
-
-/** Runs an example as `npm run example` does, but for the build. */
-function example(...args: string[]): Promise<{ code: number; said: string }> {
-  return new Promise(resolve => {
-    execFile(process.execPath, [script, ...args], (error, stdout, stderr) => {
-      resolve({ code: error ? Number(error.code ?? -1) : 0, said: stdout + stderr })
-    })
-  })
-}
 
 test('fenced-store: the stale write is refused', { timeout: 60_000 }, async () => {
   const { code, said } = await example('fenced-store')
