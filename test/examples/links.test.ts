@@ -14,6 +14,7 @@ describe.each([
   'docs/cli.md',
   'docs/sharing.md',
   'docs/guarding.md',
+  'docs/shutdown.md',
   'bench/README.md',
 ])('%s', document => {
   const text = read(document)
