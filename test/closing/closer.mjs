@@ -1,4 +1,5 @@
 // For the tests of closing: a process with one client, or two. Arguments: how to connect, and what to do.
+import { writeSync } from 'node:fs'
 import pg from 'pg'
 import { Fencepost } from '../../dist/index.js'
 import { say } from '../support/worker.mjs'
@@ -11,6 +12,15 @@ const aborted = signal => new Promise(resolve => signal.addEventListener('abort'
 
 /** As a server that listens: nothing that we do lets it end by itself. */
 const stay = () => setInterval(() => {}, 60_000)
+
+/** The last word of a process that ends by itself: for how many milliseconds it did not, once its client was closed. */
+function closed(fields = {}) {
+  const at = performance.now()
+  say('closed', fields)
+  process.on('exit', () => {
+    writeSync(1, `${JSON.stringify({ name: 'exit', lingered: performance.now() - at })}\n`)
+  })
+}
 
 async function work({ signal }) {
   say('inside')
@@ -75,11 +85,11 @@ const deeds = {
   },
   'is not alone in listening': async () => {
     stay()
-    fp.closeOnSignals({ timeout: '1m' })
     process.once('SIGTERM', async () => {
       await fp.close()
       process.exit(7)
     })
+    fp.closeOnSignals({ timeout: '1m' })
     await fp.withLock('k', finish)
   },
   'has two clients': async () => {
@@ -93,7 +103,7 @@ const deeds = {
   closes: async () => {
     await fp.acquire('k')
     await fp.close()
-    say('closed')
+    closed()
   },
   'closes under transactions': async () => {
     const lock = await fp.acquire('k')
@@ -113,7 +123,7 @@ const deeds = {
     const all = Promise.allSettled([transaction, ...others])
     while (begun < 5) await new Promise(setImmediate)
     await fp.close({ timeout: 100 })
-    say('closed', { reasons: (await all).map(({ reason }) => `${reason.code} ${reason.reason}`) })
+    closed({ reasons: (await all).map(({ reason }) => `${reason.code} ${reason.reason}`) })
   },
   'closes a black hole': async () => {
     const lock = await fp.acquire('k')
@@ -129,7 +139,7 @@ const deeds = {
     const all = Promise.allSettled([transaction, another])
     await new Promise(resolve => process.once('SIGUSR2', resolve))
     await fp.close({ timeout: 0 })
-    say('closed', { codes: (await all).map(({ reason }) => reason.code) })
+    closed({ codes: (await all).map(({ reason }) => reason.code) })
   },
   'uses a pool': async () => {
     const pool = new pg.Pool({ connectionString: options.connectionString, allowExitOnIdle: true })
@@ -138,7 +148,7 @@ const deeds = {
     await lock.transaction(() => {})
     await pooled.close()
     const { rows } = await pool.query('select 1 as one')
-    say('closed', { rows, clients: pool.totalCount })
+    closed({ rows, clients: pool.totalCount })
   },
 }
 

@@ -1,5 +1,6 @@
 // A process that closes its client, and does nothing more, ends by itself.
 import { afterEach, expect, test } from 'vitest'
+import type { Child } from '../support/child.ts'
 import { type PostgresProxy, startProxy } from '../support/proxy.ts'
 import { twist } from '../support/twist.ts'
 import { until } from '../support/until.ts'
@@ -12,9 +13,14 @@ afterEach(async () => {
   proxy = undefined
 })
 
+async function endsByItself(child: Child): Promise<void> {
+  expect((await child.message('exit')).lingered).toBeLessThan(1_000)
+  expect(await child.exit).toBe(0)
+}
+
 test('one that held a lock', async () => {
   const child = stage.start('closes')
-  expect(await child.exit).toBe(0)
+  await endsByItself(child)
   expect(await stage.holders()).toBe(0)
 })
 
@@ -22,7 +28,7 @@ test('one whose transactions never end: they are given up', async () => {
   const child = stage.start('closes under transactions')
   const { reasons } = await child.message('closed')
   expect(new Set(reasons as string[])).toEqual(new Set(['lost shutdown']))
-  expect(await child.exit).toBe(0)
+  await endsByItself(child)
   expect(await stage.sql('select from $schema.locks')).toEqual([])
 })
 
@@ -35,12 +41,12 @@ test.skipIf(twist.name === 'pgbouncer')('one whose database has fallen silent', 
   process.kill(child.pid, 'SIGUSR2')
   const { codes } = await child.message('closed')
   expect(codes).toHaveLength(2)
-  expect(await child.exit).toBe(0)
+  await endsByItself(child)
 })
 
 test('one with a pool of its own: that is not closed', async () => {
   const child = stage.start('uses a pool')
   expect(await child.message('closed')).toMatchObject({ rows: [{ one: 1 }], clients: 1 })
-  expect(await child.exit).toBe(0)
+  await endsByItself(child)
   await until(async () => (await stage.holders()) === 0)
 })
