@@ -43,6 +43,10 @@ declare
   requests uuid[]  := array(select e::uuid from jsonb_array_elements_text(a->'requests') e);
   durable  boolean := coalesce((a->>'durable')::boolean, true);
 begin
+  if dispatch.function in ('announce_schedule', 'leave_schedule', 'look_schedule', 'take_tick', 'end_tick', 'query_schedules', 'look_once',
+                           'record_once') then
+    return dispatch_schedule(dispatch.function, a);
+  end if;
   return case dispatch.function
     when 'open_session' then (
       select jsonb_agg(jsonb_build_array(r.generation, r.boot, r.token_base::text, r.server_time))
@@ -172,7 +176,8 @@ begin
   perform grant_routines(role, array['open_session', 'heartbeat', 'raise_generation', 'clock_stepped', 'acquire',
     'release', 'release_and_acquire', 'turn', 'downgrade', 'resize', 'waits_for', 'cancel', 'tick', 'settle', 'close_session', 'dispatch', 'invoke', 'release_and_notify', 'pin', 'pin_again', 'assert_held', 'fence',
     'transaction_status', 'schema_version', 'present', 'presented_setting', 'fence_table', 'unfence_table', 'fenced',
-    'advisory_lock_within', 'query', 'incarnation']);
+    'advisory_lock_within', 'query', 'incarnation', 'announce_schedule', 'leave_schedule', 'look_schedule', 'take_tick', 'end_tick',
+    'query_schedules', 'look_once', 'record_once']);
 end $$;
 
 -- What people on duty need besides: to see, to force, to set. Not the sessions in `events`.
@@ -180,7 +185,7 @@ create function grant_operator(role name) returns void language plpgsql set sear
 begin
   perform grant_application(role);
   perform grant_routines(role, array['configure', 'force_release', 'raise_base', 'dispatch_operator', 'invoke_operator']);
-  execute format('grant select on held, pending to %I', role);
+  execute format('grant select on held, pending, schedules, schedule_drift, ticks to %I', role);
   execute format('grant select (id, at, what, role, by, reason, key, token, owner) on events to %I', role);
 end $$;
 

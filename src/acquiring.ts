@@ -80,6 +80,11 @@ export class Acquiring implements SemaphoreHost<PermitOptions> {
     )
   }
 
+  /** Runs what is no part of the section that its caller may be in. */
+  apart<T>(run: () => T): T {
+    return this.#tasks.apart(run)
+  }
+
   async resize(name: string, capacity: number): Promise<void> {
     const { settings, desk } = this.#host
     const key = fullKey(settings.namespace, name)

@@ -161,6 +161,32 @@ export class NotInTransactionError extends FencepostError {}
 /** The transaction is of another database, or of another life of the server, than the one that granted the lock. */
 export class WrongDatabaseError extends FencepostError {}
 
+/** One attempt at a tick took longer than the schedule's `timeout`. Its signal was aborted with this. */
+export class TickTimeoutError extends FencepostError {
+  /** Of the schedule. */
+  readonly schedule: string
+  readonly slot: Date
+  /** Milliseconds. */
+  readonly timeout: number
+
+  constructor(schedule: string, slot: Date, timeout: number) {
+    super(`${JSON.stringify(schedule)} of ${slot.toISOString()} took longer than ${timeout} ms`)
+    this.schedule = schedule
+    this.slot = slot
+    this.timeout = timeout
+  }
+}
+
+/** What was done once has a result that JSON cannot hold: it was done, and is not remembered. */
+export class BadResultError extends FencepostError {
+  readonly key: string
+
+  constructor(key: string, why: string) {
+    super(`the result of ${JSON.stringify(key)} cannot be kept: ${why}. Want what JSON can hold, or nothing`)
+    this.key = key
+  }
+}
+
 /** The client is closed, or closing. */
 export class ClosedError extends FencepostError {}
 
@@ -232,6 +258,8 @@ named({
   CommitUnknownError: [CommitUnknownError, 'commit_unknown'],
   NotInTransactionError: [NotInTransactionError, 'not_in_transaction'],
   WrongDatabaseError: [WrongDatabaseError, 'wrong_database'],
+  TickTimeoutError: [TickTimeoutError, 'tick_timed_out'],
+  BadResultError: [BadResultError, 'bad_result'],
   ClosedError: [ClosedError, 'closed'],
   UnhealthyError: [UnhealthyError, 'unhealthy'],
   UnreachableError: [UnreachableError, 'unreachable'],

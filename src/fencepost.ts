@@ -6,6 +6,7 @@ import { ClosingSignals, type SignalHandlers } from './closing/signals.ts'
 import { Calls } from './database/calls.ts'
 import { type MigrateResult, migrate } from './database/migrate.ts'
 import { Roads } from './database/roads.ts'
+import { ScheduleCalls } from './database/schedule-calls.ts'
 import { SightCalls } from './database/sight-calls.ts'
 import { applicationName, isPool } from './database/target.ts'
 import { BadOptionError, ClosedError } from './errors.ts'
@@ -20,6 +21,13 @@ import { Semaphore, type SemaphoreOptions } from './lock/semaphore.ts'
 import { Watch } from './lock/watch.ts'
 import { Metrics, type MetricsSnapshot } from './metrics.ts'
 import { checkOptions, fullKey } from './options.ts'
+import type { ScheduleOptions } from './schedule/definition.ts'
+import { ScheduleHost } from './schedule/host.ts'
+import type { OnceOptions, OnceWork } from './schedule/once.ts'
+import type { ScheduleOverview } from './schedule/overview.ts'
+import type { Schedule } from './schedule/schedule.ts'
+import { Scheduling } from './schedule/scheduling.ts'
+import type { TickWork } from './schedule/tick.ts'
 import { Health } from './session/health.ts'
 import { Knowledge } from './session/knowledge.ts'
 import type { Session, SessionHost } from './session/session.ts'
@@ -63,6 +71,7 @@ export class Fencepost implements AsyncDisposable {
   readonly #watch: Watch
   readonly #health: Health
   readonly #sight: SightHost
+  readonly #scheduling: Scheduling
   readonly #metrics = new Metrics()
   readonly #running = new RunningWork()
   readonly #watchdog: Watchdog | undefined
@@ -160,6 +169,19 @@ export class Fencepost implements AsyncDisposable {
       checkHealth: () => this.#health.check(settings.ttl),
       isClosed: () => this.#closing !== undefined,
     })
+    this.#scheduling = new Scheduling(
+      new ScheduleHost({
+        schema,
+        calls: new ScheduleCalls(schema),
+        wire: roads.giveBack,
+        callTimeout,
+        owner: settings.owner,
+        fullKey: key => fullKey(settings.namespace, key),
+        isClosed: () => this.#closing !== undefined,
+        underLease: (key, options, section) => this.#acquiring.run(key, options, section),
+        apart: run => this.#acquiring.apart(run),
+      }),
+    )
     this.#sight = new SightHost({
       schema,
       calls: new SightCalls(schema),
@@ -214,6 +236,32 @@ export class Fencepost implements AsyncDisposable {
     fullKey(this.#settings.namespace, name)
     const permits = readPermits('permits', checkOptions(options).permits, mostPermits)
     return new Semaphore(name, permits, this.#acquiring)
+  }
+
+  /**
+   * Runs `work` at the times of a cron expression, by the database's clock: at each of them in one of the processes that
+   * say so, under a lease. Settles when the schedule is known to the database; it keeps this process alive until it is stopped.
+   *
+   * @throws BadKeyError, BadOptionError, ClosedError, UnreachableError, NotMigratedError, NotPermittedError
+   */
+  schedule(name: string, cron: string, work: TickWork, options?: ScheduleOptions): Promise<Schedule> {
+    return this.#scheduling.schedule(name, cron, work, options)
+  }
+
+  /** All schedules of the schema, with their last and next ticks: data. @throws UnreachableError, NotMigratedError */
+  schedules(): Promise<readonly ScheduleOverview[]> {
+    return this.#scheduling.query()
+  }
+
+  /**
+   * Does something once per key: the first caller works, under a lease, and the others wait for what it returns, which is
+   * kept `within` as JSON. What throws is not remembered, and neither is what dies: the next caller works then.
+   *
+   * @throws what `work` throws; LostError when the lease was lost before the result was recorded; BadResultError;
+   * else as `acquire` does
+   */
+  once<T>(key: string, work: OnceWork<T>, options: OnceOptions): Promise<T> {
+    return this.#scheduling.once(key, work, options)
   }
 
   /** Who holds and who waits: data, with which nothing can be released. @throws UnreachableError, NotMigratedError */
@@ -333,6 +381,7 @@ export class Fencepost implements AsyncDisposable {
   }
 
   async #close(timeout: number): Promise<void> {
+    void this.#running.run(this.#scheduling.close())
     for (const request of this.#line.all()) request.giveUp(new ClosedError('the client is closed'))
     for (const session of this.#sessions.all()) {
       for (const holding of session.held.values()) (holding as Lock).announceShutdown()

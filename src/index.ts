@@ -28,6 +28,11 @@ export type { Section } from './lock/section.ts'
 export type { Semaphore, SemaphoreOptions } from './lock/semaphore.ts'
 export type { HistogramSnapshot, MetricsSnapshot } from './metrics.ts'
 export type { Duration } from './options.ts'
+export type { RetryOptions, ScheduleOptions } from './schedule/definition.ts'
+export type { OnceContext, OnceOptions, OnceWork } from './schedule/once.ts'
+export type { Drift, ScheduleOverview, TickOverview, TickState } from './schedule/overview.ts'
+export type { Schedule } from './schedule/schedule.ts'
+export type { Tick, TickErrorListener, TickWork } from './schedule/tick.ts'
 export type {
   AcquireOptions,
   CloseOptions,

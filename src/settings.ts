@@ -204,7 +204,8 @@ export function readCloseTimeout(options: CloseOptions): number {
   return milliseconds('timeout', checkOptions(options).timeout ?? '5s', 0, unbounded)
 }
 
-function checkTtl(ttl: Duration): number {
+/** @throws BadOptionError */
+export function checkTtl(ttl: Duration): number {
   return milliseconds('ttl', ttl, 1_000, 86_400_000)
 }
 

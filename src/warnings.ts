@@ -1,3 +1,5 @@
+import { messageOf } from './database/failure.ts'
+
 /** What a client says once, where nobody has asked. */
 export function once(tell: () => void): () => void {
   let isTold = false
@@ -20,6 +22,37 @@ export function warnOfWatchdog(error: Error): void {
     type: 'FencepostWarning',
     code: 'FENCEPOST_WATCHDOG',
   })
+}
+
+export function warnOfFailedTick(
+  error: unknown,
+  { name, slot, attempt }: { name: string; slot: Date; attempt: number },
+): void {
+  process.emitWarning(
+    `${JSON.stringify(name)} of ${slot.toISOString()} has failed, attempt ${attempt}: ${messageOf(error)}`,
+    { type: 'FencepostWarning', code: 'FENCEPOST_TICK_FAILED' },
+  )
+}
+
+export function warnOfScheduleTrouble(name: string, error: unknown): void {
+  process.emitWarning(`${JSON.stringify(name)} cannot run for now, and is tried again: ${messageOf(error)}`, {
+    type: 'FencepostWarning',
+    code: 'FENCEPOST_SCHEDULE',
+  })
+}
+
+/** Where two say different things of one schedule. */
+export function warnOfDrift(name: string, own: object, ruling: object): void {
+  const theirs = new Map(Object.entries(ruling))
+  const differing = Object.entries(own).filter(([member, value]) => theirs.get(member) !== value)
+  const words = differing.map(
+    ([member, value]) => `${member} ${JSON.stringify(theirs.get(member))}, not ${JSON.stringify(value)}`,
+  )
+  process.emitWarning(
+    `${JSON.stringify(name)} runs by another definition than this process has: ${words.join('; ')}. ` +
+      'The higher version rules, else the first',
+    { type: 'FencepostWarning', code: 'FENCEPOST_SCHEDULE_DRIFT' },
+  )
 }
 
 export function warnOfOpenGuard(key: string, milliseconds: number): void {

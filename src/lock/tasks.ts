@@ -24,7 +24,7 @@ export function entry(): Error {
 }
 
 export class Tasks {
-  readonly #around = new AsyncLocalStorage<Task>()
+  readonly #around = new AsyncLocalStorage<Task | undefined>()
 
   /** The innermost section whose lock is not given up: what is asked for now, it waits for. */
   get context(): string | undefined {
@@ -44,6 +44,11 @@ export class Tasks {
 
   run<T>(lock: Lock, request: string, entered: Error, section: () => T): T {
     return this.#around.run({ lock, request, entered, outer: this.#around.getStore() }, section)
+  }
+
+  /** What goes on after the section around its caller, and is no part of it. */
+  apart<T>(run: () => T): T {
+    return this.#around.run(undefined, run)
   }
 
   #innermost(): Task | undefined {

@@ -54,12 +54,14 @@ const published = [
   ...[
     'acquire',
     'advisory_lock_within',
+    'announce_schedule',
     'assert_held',
     'cancel',
     'clock_stepped',
     'close_session',
     'dispatch',
     'downgrade',
+    'end_tick',
   ],
   ...[
     'fence',
@@ -68,6 +70,9 @@ const published = [
     'heartbeat',
     'incarnation',
     'invoke',
+    'leave_schedule',
+    'look_once',
+    'look_schedule',
     'open_session',
     'pin',
     'pin_again',
@@ -76,13 +81,16 @@ const published = [
     'present',
     'presented_setting',
     'query',
+    'query_schedules',
     'raise_generation',
+    'record_once',
     'release',
     'release_and_acquire',
     'release_and_notify',
     'resize',
     'schema_version',
     'settle',
+    'take_tick',
     'tick',
   ],
   ...['transaction_status', 'turn', 'unfence_table', 'waits_for'],
@@ -106,7 +114,14 @@ const operators = ['configure', 'dispatch_operator', 'force_release', 'invoke_op
 test('an operator role may see, force and configure as well', async () => {
   await grant()
   expect(await mayCall(operator)).toEqual([...published, ...operators].sort())
-  expect(await mayTouch(operator)).toEqual(['events', 'held', 'pending'])
+  expect(await mayTouch(operator)).toEqual([
+    'events',
+    'held',
+    'pending',
+    'schedule_drift',
+    'schedules',
+    'ticks',
+  ])
   const [events] = await db.query(
     `select has_column_privilege($1, $2, 'reason', 'select') as reason,
             has_column_privilege($1, $2, 'session', 'select') as session,

@@ -113,6 +113,13 @@ describe.each(['application', 'operator'] as const)('the %s role', kind => {
         [[mine, closing]],
       )
     ).map(({ id }) => id)
+    await one.schedule('a schedule', '0 0 1 1 *', () => {})
+    await one.once('done', () => 'result', { within: '1d' })
+    await snoop.query(inSchema(db, 'select * from $schema.acquire($1, 1, $2, $3)'), [
+      mine,
+      ['a schedule:schedule', 'mine:once'],
+      [randomUUID(), randomUUID()],
+    ])
     await db.query('analyze')
   }
 
@@ -143,7 +150,10 @@ describe.each(['application', 'operator'] as const)('the %s role', kind => {
       mine: await token('mine'),
       dispatched: await token('dispatched'),
       notified: await token('notified'),
+      schedule: await token('a schedule:schedule'),
+      once: await token('mine:once'),
     }
+    const definition = { cron: '0 0 1 1 *', timezone: 'UTC' }
     const json = (args: object) =>
       JSON.stringify({ session: mine, keys, requests, tokens, generation: 1, ...args })
     const dispatched: [string, string][] = [
@@ -165,6 +175,17 @@ describe.each(['application', 'operator'] as const)('the %s role', kind => {
       ['resize', json({ key: 'permits', capacity: 3 })],
       ['waits_for', json({ request: requests[0] })],
       ['close_session', json({ session: randomUUID() })],
+      ['announce_schedule', json({ schedule: 'a schedule', node: mine, definition })],
+      ['look_schedule', json({ schedule: 'a schedule', node: mine })],
+      [
+        'take_tick',
+        json({ schedule: 'a schedule', token: held.schedule, edition: 1, slots: [], starts: true }),
+      ],
+      ['end_tick', json({ schedule: 'a schedule', token: held.schedule, slot: 0, attempt: 1, failed: true })],
+      ['leave_schedule', json({ schedule: 'a schedule', node: mine })],
+      ['query_schedules', '{}'],
+      ['look_once', json({ key: 'done' })],
+      ['record_once', json({ key: 'mine', token: held.once, result: '1', within: 1_000 })],
     ]
     const forced: [string, string][] = [
       ['force_release', JSON.stringify({ key: 'forced', reason: 'why', now: true })],
@@ -249,6 +270,30 @@ describe.each(['application', 'operator'] as const)('the %s role', kind => {
       ],
       incarnation: [['select * from $schema.incarnation()']],
       invoke: dispatched.map(([name, args]) => ['call $schema.invoke($1, $2)', name, args] as const),
+      announce_schedule: [
+        ['select * from $schema.announce_schedule($1, $2, $3)', 'a schedule', mine, definition],
+        ['select * from $schema.announce_schedule($1, $2, $3)', 'a schedule', mine, {}],
+        ['select * from $schema.announce_schedule($1, $2, $3, 7)', 'a schedule', mine, definition],
+      ],
+      leave_schedule: [['select $schema.leave_schedule($1, $2)', 'a schedule', mine]],
+      look_schedule: [
+        ['select * from $schema.look_schedule($1, $2)', 'a schedule', mine],
+        ['select * from $schema.look_schedule($1, null)', 'a schedule'],
+      ],
+      take_tick: [
+        [`select * from $schema.take_tick($1, $2, 1, '{}')`, 'a schedule', held.schedule],
+        [`select * from $schema.take_tick($1, 7, 1, '{0}')`, 'a schedule'],
+      ],
+      end_tick: [
+        ['select $schema.end_tick($1, $2, 0, 1, false)', 'a schedule', held.schedule],
+        ['select $schema.end_tick($1, 7, 0, 1, false)', 'a schedule'],
+      ],
+      query_schedules: [['select $schema.query_schedules()']],
+      look_once: [['select * from $schema.look_once($1)', 'done']],
+      record_once: [
+        [`select $schema.record_once($1, $2, '2', 1000)`, 'mine', held.once],
+        [`select $schema.record_once($1, 7, '2', 1000)`, 'one'],
+      ],
       open_session: [[`select * from $schema.open_session($1, '30s')`, mine]],
       pin: [
         ['select * from $schema.pin($1, $2)', 'one', held.one],
@@ -330,7 +375,9 @@ describe.each(['application', 'operator'] as const)('the %s role', kind => {
       // A lock on a row, or a row as a whole, is no way round.
       expect(await ask([`select r from $schema.${name} r for update`]), relation).toMatch(/42501|0A000|42809/)
     }
-    expect([...readable].sort()).toEqual(kind === 'operator' ? ['events', 'held', 'pending'] : [])
+    expect([...readable].sort()).toEqual(
+      kind === 'operator' ? ['events', 'held', 'pending', 'schedule_drift', 'schedules', 'ticks'] : [],
+    )
     expectNothingTold()
   })
 

@@ -23,8 +23,12 @@ import {
   type PermitOptions,
   QueueFullError,
   type ReleaseOutcome,
+  type Schedule,
+  type ScheduleOptions,
+  type ScheduleOverview,
   type Semaphore,
   type SignalHandlers,
+  type Tick,
   type TryAcquireOptions,
 } from '../../src/index.ts'
 import { guard, lockRow, transaction } from '../../src/kysely.ts'
@@ -246,3 +250,36 @@ if (error instanceof QueueFullError) expectTypeOf(error.limit).toEqualTypeOf<num
 if (error instanceof AbortedError) expectTypeOf(error.cause).toEqualTypeOf<unknown>()
 // @ts-expect-error a kind of error, not one that is thrown itself
 new FencepostError('no')
+
+// Schedules, and what is done once.
+const scheduleOptions: ScheduleOptions = {
+  timezone: 'Europe/Berlin',
+  missed: 'all',
+  missedLimit: 3,
+  startWithin: '1m',
+  overlap: 'queue',
+  timeout: 1_000,
+  jitter: '5s',
+  retry: { attempts: 3, backoff: '1m' },
+  version: 2,
+  retention: '30d',
+  ttl: undefined,
+  onError: (_error, { name, slot, attempt }) => expectTypeOf([name, slot, attempt]).not.toBeAny(),
+}
+expectTypeOf(fp.schedule('s', '* * * * *', () => {}, scheduleOptions)).resolves.toEqualTypeOf<Schedule>()
+void fp.schedule('s', '* * * * *', async ({ slot, attempt, signal, token, transaction }: Tick) => {
+  expectTypeOf(slot).toEqualTypeOf<Date>()
+  expectTypeOf(attempt).toEqualTypeOf<number>()
+  expectTypeOf(signal).toEqualTypeOf<AbortSignal>()
+  expectTypeOf(token).toEqualTypeOf<bigint>()
+  expectTypeOf(await transaction(() => 7)).toEqualTypeOf<number>()
+})
+expectTypeOf(fp.schedules()).resolves.toEqualTypeOf<readonly ScheduleOverview[]>()
+// @ts-expect-error there is no such policy
+void fp.schedule('s', '* * * * *', () => {}, { missed: 'some' })
+expectTypeOf(fp.once('k', () => ({ a: 1 }), { within: '1d' })).resolves.toEqualTypeOf<{ a: number }>()
+expectTypeOf(
+  fp.once('k', async ({ token }) => String(token), { within: 1_000 }),
+).resolves.toEqualTypeOf<string>()
+// @ts-expect-error for how long is to be said
+void fp.once('k', () => 1, {})
