@@ -5,6 +5,8 @@ import { migrateCommand } from './migrate.ts'
 import { redact } from './output.ts'
 import { report } from './report.ts'
 import { runVerb } from './run/verb.ts'
+import { schedulesVerb } from './schedule/listing.ts'
+import { scheduleVerb } from './schedule/verb.ts'
 import { baseVerb } from './sight/base.ts'
 import { healthVerb } from './sight/health.ts'
 import { inspectVerb } from './sight/inspect.ts'
@@ -25,6 +27,8 @@ export async function runCommand(args: readonly string[]): Promise<number> {
     .version(version)
     .description('Locks on PostgreSQL that wait in line, expire with their holder and carry a fencing token.')
     .addCommand(runVerb(finish))
+    .addCommand(scheduleVerb(finish))
+    .addCommand(schedulesVerb(finish))
     .addCommand(statusVerb(finish))
     .addCommand(inspectVerb(finish))
     .addCommand(releaseVerb(finish))

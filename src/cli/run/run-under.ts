@@ -1,3 +1,4 @@
+import { onAbort } from '../../abort.ts'
 import type { Lock } from '../../lock/lock.ts'
 import { exitCode } from '../exit-codes.ts'
 import { CommandProcess, type Ended } from './command-process.ts'
@@ -21,6 +22,35 @@ export async function runUnder(lock: Lock, plan: Plan, notes: Notes, signals: Si
   const { key } = lock
   const token = String(lock.token)
   notes.say('granted', { key, token })
+  const { ended, wasCut } = await runWhileHeld(lock, plan, notes, signals)
+  const outcome = await lock.release()
+  notes.say('released', { key, token, outcome })
+  if (wasCut) return exitCode.lost
+  if (outcome === 'released' || outcome === 'already') return ended.code
+  notes.say(
+    'lost',
+    { key, token, reason: outcome },
+    `${show(key)} was lost (${outcome}) before the command ended`,
+  )
+  return exitCode.lost
+}
+
+/** How the command ended, and whether that was for the lock's sake. */
+export interface RanWhileHeld {
+  readonly ended: Ended
+  readonly wasCut: boolean
+}
+
+/** The same, without giving the lock back. @param over aborted when the command is to end, whatever becomes of the lock */
+export async function runWhileHeld(
+  lock: Lock,
+  plan: Plan,
+  notes: Notes,
+  signals: Signals,
+  over?: AbortSignal,
+): Promise<RanWhileHeld> {
+  const { key } = lock
+  const token = String(lock.token)
   const guardian = new Guardian(plan.grace, error =>
     notes.say(
       'unguarded',
@@ -39,7 +69,8 @@ export async function runUnder(lock: Lock, plan: Plan, notes: Notes, signals: Si
     },
   })
   if (child.target !== undefined) guardian.watch(child.target)
-  const { ended, wasCut } = await supervise(lock, child, plan, notes, signals)
+  const ran = await supervise(lock, child, plan, notes, signals, over)
+  const { ended } = ran
   guardian.release()
   if (ended.error)
     notes.say(
@@ -48,27 +79,17 @@ export async function runUnder(lock: Lock, plan: Plan, notes: Notes, signals: Si
       `cannot run the command: ${ended.error.message}`,
     )
   else notes.say('ended', { key, token, code: ended.code, signal: ended.signal })
-
-  const outcome = await lock.release()
-  notes.say('released', { key, token, outcome })
-  if (wasCut) return exitCode.lost
-  if (outcome === 'released' || outcome === 'already') return ended.code
-  notes.say(
-    'lost',
-    { key, token, reason: outcome },
-    `${show(key)} was lost (${outcome}) before the command ended`,
-  )
-  return exitCode.lost
+  return ran
 }
 
-/** @returns how the command ended, and whether that was for the lock's sake */
 async function supervise(
   lock: Lock,
   child: CommandProcess,
   { grace, foreground }: Plan,
   notes: Notes,
   signals: Signals,
-): Promise<{ ended: Ended; wasCut: boolean }> {
+  over: AbortSignal | undefined,
+): Promise<RanWhileHeld> {
   let ending: Promise<void> | undefined
   const watch = new LeaseWatch(lock, grace, left => {
     if (ending !== undefined) return child.kill()
@@ -86,11 +107,17 @@ async function supervise(
     },
     foreground ? undefined : () => void child.signal('SIGSTOP'),
   )
+  let overdue: Promise<void> | undefined
+  const endInTime = () => {
+    overdue = child.end(grace)
+  }
+  const unwatch = over && onAbort(over, endInTime)
   const ended = await child.ended
+  unwatch?.()
   signals.ignore()
   watch.stop()
   unfollow()
-  await ending
+  await Promise.all([ending, overdue])
   return { ended, wasCut: ending !== undefined }
 }
 

@@ -12,16 +12,17 @@ type Receiver = (signal: NodeJS.Signals) => void
 /** The signals that this process gets, from now on until `stop`. */
 export class Signals {
   readonly #gaveUp = new AbortController()
-  #receive: Receiver = signal => {
+  #receive: Receiver = () => {}
+  readonly #listener = (signal: NodeJS.Signals) => {
     if (ending.has(signal)) this.#gaveUp.abort(signal)
+    this.#receive(signal)
   }
-  readonly #listener = (signal: NodeJS.Signals) => this.#receive(signal)
 
   constructor() {
     for (const signal of passedOn) process.on(signal, this.#listener)
   }
 
-  /** Aborted, with the signal as its reason, when one asked us to end before the command was started. */
+  /** Aborted, with the signal as its reason, when one asked us to end. */
   get gaveUp(): AbortSignal {
     return this.#gaveUp.signal
   }
@@ -33,7 +34,7 @@ export class Signals {
     }
   }
 
-  /** The command has ended, and what is left is soon done. */
+  /** The command has ended: there is nobody to pass them on to. */
   ignore(): void {
     this.#receive = () => {}
   }
