@@ -5,6 +5,7 @@ import { guarded } from './guarded.mjs'
 import { keeper } from './keeper.mjs'
 import { permits } from './permits.mjs'
 import { readersWriters } from './readers-writers.mjs'
+import { schedule } from './schedule.mjs'
 import { several } from './several.mjs'
 import { sleeper } from './sleeper.mjs'
 import { tries } from './tries.mjs'
@@ -27,4 +28,5 @@ export const actors = [
   keeper,
   permits,
   several,
+  schedule,
 ]

@@ -19,6 +19,9 @@ export interface Event {
   readonly state?: string
   readonly asked?: number
   readonly kind?: string
+  /** Of a tick: ISO 8601. */
+  readonly slot?: string
+  readonly attempt?: number
   /** Of a write fenced by a level: the token of the grant. */
   readonly holder?: string
   /** What was read first and last under a pin. */

@@ -8,6 +8,7 @@ import { inLine, served } from './line.ts'
 import { linearizable } from './linear.ts'
 import { levelsRise, modesExclude } from './modes.ts'
 import { allOrNothing } from './several.ts'
+import { ticksOnce } from './ticks.ts'
 import { tokensRise, tokensRiseForClients } from './tokens.ts'
 import { grantsRecorded, toldFirst } from './told.ts'
 import { fenceExact, fenceLetsIn, guardExact, readsGuarded, writesKept } from './writes.ts'
@@ -23,6 +24,7 @@ const rules: readonly Rule[] = [
   inLine,
   served,
   allOrNothing,
+  ticksOnce,
   linearizable,
   endedRightly,
   deadStaysDead,

@@ -249,6 +249,20 @@ const exclusivePlants = [
     client: [{ file: 'lock/returner.js', find: '!this.#shared.has(key)', replace: 'true' }],
   },
   {
+    name: 'lease-not-asserted',
+    says: 'a tick is taken and ended by whoever has once held the lease',
+    rules: ['ticks'],
+    faults: ['client-stopped'],
+    copies: { schedule: 1 },
+    seconds: 55,
+    sql: [
+      patch('take_tick', /perform assert_held\(.*?\);/, 'perform 1;'),
+      patch('end_tick', /perform assert_held\(.*?\);/, 'perform 1;'),
+    ],
+    // It would not even ask, by its own clock.
+    client: [{ file: 'schedule/runner.js', find: " && lock.state !== 'lost'", replace: '' }],
+  },
+  {
     name: 'wake-up-lost',
     says: 'a hand-over forgets who else is in line, and nobody mends that',
     rules: ['in-line', 'forgotten', 'leftovers'],

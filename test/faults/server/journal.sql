@@ -139,6 +139,16 @@ begin
 end $$;
 create trigger audit after update on fencepost.cluster for each row execute function audit.on_cluster();
 
+-- Under the lock of its schedule's row, and while the lease of who writes it is pinned.
+create function audit.on_ticks() returns trigger language plpgsql security definer set search_path = pg_catalog as $$
+begin
+  perform audit.note('tick', null, null, null, new.token, null, jsonb_build_object('name', new.name,
+    'slot', to_char(new.slot at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), 'state', new.state, 'attempt', new.attempt,
+    'was', case when tg_op = 'UPDATE' then old.state end));
+  return null;
+end $$;
+create trigger audit after insert or update on fencepost.ticks for each row execute function audit.on_ticks();
+
 -- What the locks protect: a counter for each key, and a line for each write that says what it had read.
 create schema data;
 create table data.counters (key text primary key, value bigint not null default 0) with (fillfactor = 50);
