@@ -32,8 +32,12 @@ const began = (process: string, attempt: number, token: string): Event => ({
   attempt,
   token,
 })
-const found = (journal: readonly Entry[], events: readonly Event[] = []): string[] => {
-  const run: Run = { journal, events, final: undefined }
+const found = (
+  journal: readonly Entry[],
+  events: readonly Event[] = [],
+  lost: readonly Entry[] = [],
+): string[] => {
+  const run: Run = { journal, events, lost, final: undefined }
   return ticksOnce(run).map(({ story }) => story.replace(/ \(journal \d+\)$/, ''))
 }
 
@@ -74,6 +78,12 @@ describe('ticks', () => {
       `${slot} was decided twice`,
       `${slot} was started as attempt 1, which would be its attempt 2`,
     ])
+  })
+
+  test('one that a promotion has lost is run again', () => {
+    const journal = [granted('2'), tick(null, 'due'), tick('due', 'started', 1, '2')]
+    const lost = [granted('1'), tick(null, 'due'), tick('due', 'started', 1, '1')]
+    expect(found(journal, [began('a', 1, '1'), began('b', 1, '2')], lost)).toEqual([])
   })
 
   test('an attempt that two processes run, and one that was never started, are found', () => {

@@ -36,16 +36,23 @@ function ofTheDatabase({ journal }: Run): Violation[] {
   return found
 }
 
-function ofTheProcesses({ events, journal }: Run): Violation[] {
-  const recorded = new Set(
+/** By schedule, slot, attempt and token. */
+function startsIn(journal: readonly Entry[]): Set<string> {
+  return new Set(
     journal
       .filter(({ event, detail }) => event === 'tick' && detail.state === 'started')
       .map(entry => `${nameOf(entry)} ${entry.detail.slot} ${entry.detail.attempt} ${entry.token}`),
   )
+}
+
+function ofTheProcesses({ events, journal, lost }: Run): Violation[] {
+  const [recorded, forgotten] = [startsIn(journal), startsIn(lost)]
   const begun = new Map<string, string>()
   return events.flatMap(({ op, phase, key, slot, attempt, token, process, t }) => {
     if (op !== 'tick' || phase !== 'invoke') return []
     const tick = `${key} ${slot} ${attempt}`
+    // A promotion has lost it: it is started again, as was said.
+    if (forgotten.has(`${tick} ${token}`)) return []
     const before = begun.get(tick)
     begun.set(tick, process)
     const about = { rule: 'ticks', key, at: t }
