@@ -412,7 +412,7 @@ describe('stop', () => {
 })
 
 test('the lease is lost: the signal says so, and the tick is another’s', async () => {
-  const [one, other] = [stage.client({ ttl: '1s' }), stage.client()]
+  const [one, other] = [stage.client({ ttl: '3s' }), stage.client()]
   const reasons: unknown[] = []
   const begun = new Gate()
   await one.schedule(
