@@ -1,5 +1,6 @@
 // For the tests of closing: a process with one client, or two. Arguments: how to connect, and what to do.
 import { writeSync } from 'node:fs'
+import { setTimeout as pause } from 'node:timers/promises'
 import pg from 'pg'
 import { Fencepost } from '../../dist/index.js'
 import { say } from '../support/worker.mjs'
@@ -87,6 +88,7 @@ const deeds = {
     stay()
     process.once('SIGTERM', async () => {
       await fp.close()
+      await pause(100)
       process.exit(7)
     })
     fp.closeOnSignals({ timeout: '1m' })
@@ -124,6 +126,12 @@ const deeds = {
     while (begun < 5) await new Promise(setImmediate)
     await fp.close({ timeout: 100 })
     closed({ reasons: (await all).map(({ reason }) => `${reason.code} ${reason.reason}`) })
+  },
+  'closes before it is let in': async () => {
+    const refused = fp.acquire('k').catch(({ code }) => code)
+    await new Promise(resolve => process.once('SIGUSR2', resolve))
+    await fp.close()
+    closed({ code: await refused })
   },
   'closes a black hole': async () => {
     const lock = await fp.acquire('k')

@@ -44,6 +44,16 @@ test.skipIf(twist.name === 'pgbouncer')('one whose database has fallen silent', 
   await endsByItself(child)
 })
 
+test.skipIf(twist.name === 'pgbouncer')('one whose database has never answered', async () => {
+  proxy = await startProxy(stage.db.url)
+  proxy.blackHole()
+  const child = stage.start('closes before it is let in', proxy.url(stage.db.url))
+  await until(() => proxy?.counters.bytes.toServer)
+  process.kill(child.pid, 'SIGUSR2')
+  expect(await child.message('closed')).toMatchObject({ code: 'closed' })
+  await endsByItself(child)
+})
+
 test('one with a pool of its own: that is not closed', async () => {
   const child = stage.start('uses a pool')
   expect(await child.message('closed')).toMatchObject({ rows: [{ one: 1 }], clients: 1 })
