@@ -177,7 +177,7 @@ begin
     'release', 'release_and_acquire', 'turn', 'downgrade', 'resize', 'waits_for', 'cancel', 'tick', 'settle', 'close_session', 'dispatch', 'invoke', 'release_and_notify', 'pin', 'pin_again', 'assert_held', 'fence',
     'transaction_status', 'schema_version', 'present', 'presented_setting', 'fence_table', 'unfence_table', 'fenced',
     'advisory_lock_within', 'query', 'incarnation', 'announce_schedule', 'leave_schedule', 'look_schedule', 'take_tick', 'end_tick',
-    'query_schedules', 'look_once', 'record_once']);
+    'query_schedules', 'look_once', 'record_once', 'leader']);
 end $$;
 
 -- What people on duty need besides: to see, to force, to set. Not the sessions in `events`.

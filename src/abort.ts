@@ -30,3 +30,10 @@ export function onAbort(signal: AbortSignal, callback: () => void): () => void {
     signal.removeEventListener('abort', listener)
   }
 }
+
+/** The same, and at once where it is aborted already. */
+export function whenAborted(signal: AbortSignal, callback: () => void): () => void {
+  if (!signal.aborted) return onAbort(signal, callback)
+  callback()
+  return () => {}
+}

@@ -90,6 +90,9 @@ export class AlreadyHeldError extends FencepostError {
   }
 }
 
+/** This election campaigns or leads already: one object is one candidate. Nothing was done. */
+export class AlreadyCampaigningError extends FencepostError {}
+
 /** One who waits in a circle. */
 export interface DeadlockStep {
   /** The key that is waited for. */
@@ -252,6 +255,7 @@ named({
   QueueFullError: [QueueFullError, 'queue_full'],
   LimitMismatchError: [LimitMismatchError, 'limit_mismatch'],
   AlreadyHeldError: [AlreadyHeldError, 'already_held'],
+  AlreadyCampaigningError: [AlreadyCampaigningError, 'already_campaigning'],
   DeadlockError: [DeadlockError, 'deadlock'],
   NotHeldError: [NotHeldError, 'not_held'],
   LostError: [LostError, 'lost'],

@@ -9,6 +9,9 @@ import { Roads } from './database/roads.ts'
 import { ScheduleCalls } from './database/schedule-calls.ts'
 import { SightCalls } from './database/sight-calls.ts'
 import { applicationName, isPool } from './database/target.ts'
+import { Election } from './election/election.ts'
+import type { ElectionHost } from './election/host.ts'
+import type { ElectionOptions } from './election/options.ts'
 import { BadOptionError, ClosedError } from './errors.ts'
 import { Guards } from './guard/host.ts'
 import { whileAlive } from './keep-alive.ts'
@@ -72,9 +75,11 @@ export class Fencepost implements AsyncDisposable {
   readonly #health: Health
   readonly #sight: SightHost
   readonly #scheduling: Scheduling
+  readonly #elections: ElectionHost
   readonly #metrics = new Metrics()
   readonly #running = new RunningWork()
   readonly #watchdog: Watchdog | undefined
+  readonly #shutdown = new AbortController()
   readonly #signals = new Set<ClosingSignals>()
   #closing: Promise<void> | undefined
 
@@ -195,6 +200,14 @@ export class Fencepost implements AsyncDisposable {
       fullKey: key => fullKey(settings.namespace, key),
       hint: (channel, key) => this.#desk.hint(channel, key),
     })
+    this.#elections = {
+      settings,
+      closing: this.#shutdown.signal,
+      acquire: (name, options) => this.acquire(name, options),
+      withLock: (name, options, section) => this.#acquiring.run(name, options, section),
+      leader: key => this.#sight.ask(on => this.#sight.calls.leader(on.wire, on.timeout, key)),
+      wasReached: () => this.#desk.everReached,
+    }
   }
 
   /**
@@ -236,6 +249,11 @@ export class Fencepost implements AsyncDisposable {
     fullKey(this.#settings.namespace, name)
     const permits = readPermits('permits', checkOptions(options).permits, mostPermits)
     return new Semaphore(name, permits, this.#acquiring)
+  }
+
+  /** One leader among all who ask under a name. Each object is a candidate of its own. @throws BadKeyError, BadOptionError */
+  election(name: string, options: ElectionOptions = {}): Election {
+    return new Election(name, options, this.#elections)
   }
 
   /**
@@ -386,6 +404,7 @@ export class Fencepost implements AsyncDisposable {
     for (const session of this.#sessions.all()) {
       for (const holding of session.held.values()) (holding as Lock).announceShutdown()
     }
+    this.#shutdown.abort(new ClosedError('the client is closed'))
     await this.#running.ended(timeout)
     const hasStopped = this.#running.isEmpty
     // What is still open keeps its key from whoever is next, and this process from its end.

@@ -87,19 +87,25 @@ export function checkReason(reason: string): string {
 
 /** @throws BadOptionError */
 export function checkMetadata(metadata: unknown): unknown {
-  if (metadata === undefined) return undefined
+  checkJson('metadata', metadata, longestMetadata)
+  return metadata
+}
+
+/** A value as JSON. @param most bytes @throws BadOptionError */
+export function checkJson(name: string, value: unknown, most: number): string | undefined {
+  if (value === undefined) return undefined
   let text: string | undefined
   try {
-    text = JSON.stringify(metadata)
+    text = JSON.stringify(value)
   } catch (cause) {
-    throw new BadOptionError('metadata: want what JSON can hold', { cause })
+    throw new BadOptionError(`${name}: want what JSON can hold`, { cause })
   }
-  if (text === undefined || unstorable.test(text) || Buffer.byteLength(text) > longestMetadata) {
+  if (text === undefined || unstorable.test(text) || Buffer.byteLength(text) > most) {
     throw new BadOptionError(
-      `metadata: want JSON of at most ${longestMetadata} bytes, without NUL and without half a surrogate pair`,
+      `${name}: want JSON of at most ${most} bytes, without NUL and without half a surrogate pair`,
     )
   }
-  return metadata
+  return text
 }
 
 /** Half a surrogate pair would be stored as another character. */

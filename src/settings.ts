@@ -209,7 +209,8 @@ export function checkTtl(ttl: Duration): number {
   return milliseconds('ttl', ttl, 1_000, 86_400_000)
 }
 
-function checkSignal(signal: AbortSignal | undefined): AbortSignal | undefined {
+/** @throws BadOptionError */
+export function checkSignal(signal: AbortSignal | undefined): AbortSignal | undefined {
   if (signal === undefined || signal instanceof AbortSignal) return signal
   throw new BadOptionError('signal: want an AbortSignal')
 }

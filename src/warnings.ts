@@ -61,3 +61,11 @@ export function warnOfOpenGuard(key: string, milliseconds: number): void {
     { type: 'FencepostWarning', code: 'FENCEPOST_GUARD_OPEN' },
   )
 }
+
+export function warnOfFailedLeader(key: string, error: unknown): void {
+  const thrown = error instanceof Error ? (error.stack ?? error.message) : String(error)
+  process.emitWarning(`what led ${JSON.stringify(key)} has thrown, and campaigns again later: ${thrown}`, {
+    type: 'FencepostWarning',
+    code: 'FENCEPOST_LEADER_FAILED',
+  })
+}

@@ -14,9 +14,15 @@ export class Backoff {
     this.#delay = this.#least
   }
 
-  async wait(): Promise<void> {
+  /** Milliseconds until the next try. */
+  next(): number {
     const delay = this.#delay * (0.5 + Math.random() / 2)
     this.#delay = Math.min(this.#delay * 2, this.#most)
+    return delay
+  }
+
+  async wait(): Promise<void> {
+    const delay = this.next()
     await new Promise<void>(resolve => setTimeout(resolve, delay).unref())
   }
 }

@@ -16,6 +16,22 @@ export interface Incarnation {
   readonly quarantinedUntil: number | null
 }
 
+/** What `leader()` answers. Times are milliseconds since 1970 by the server's clock. */
+export interface LeaderRow {
+  readonly identity: string
+  /** JSON; null: it has said nothing of itself. */
+  readonly value: string | null
+  /** Decimal text. */
+  readonly token: string
+  readonly owner: string | null
+  readonly since: number
+  readonly renewedAt: number
+  /** Milliseconds. */
+  readonly ttl: number
+  /** Milliseconds until its session expires unless that is renewed; 0: it has, and its death is not stored. */
+  readonly expiresIn: number
+}
+
 /** The SQL functions for people, each as a typed function over a wire. */
 export class SightCalls {
   readonly #schema: string
@@ -54,6 +70,35 @@ export class SightCalls {
       base: base ?? null,
       since: since == null ? null : Number(since),
       quarantinedUntil: quarantined == null ? null : Number(quarantined),
+    }
+  }
+
+  /** Reads, as `query` does. Undefined: nobody leads. */
+  async leader(wire: Wire, timeout: number, key: string): Promise<LeaderRow | undefined> {
+    const [row] = await wire.query(
+      () => ({
+        text:
+          'select l.identity, l.value::text as value, l.token::text as token, l.owner, ' +
+          '(extract(epoch from l.since) * 1000)::text as since, ' +
+          '(extract(epoch from l.renewed_at) * 1000)::text as renewed_at, ' +
+          '(extract(epoch from l.ttl) * 1000)::text as ttl, l.expires_in::text as expires_in ' +
+          `from ${this.#schema}.leader($1::text) l`,
+        values: [key],
+        name: 'fencepost_leader',
+      }),
+      timeout,
+    )
+    if (!row) return undefined
+    const [identity, value, token, owner, since, renewedAt, ttl, expiresIn] = row
+    return {
+      identity: text(identity),
+      value: value ?? null,
+      token: text(token),
+      owner: owner ?? null,
+      since: Number(since),
+      renewedAt: Number(renewedAt),
+      ttl: Number(ttl),
+      expiresIn: Number(expiresIn),
     }
   }
 

@@ -22,6 +22,9 @@ import { type Moment, now, trustAt } from './clock.ts'
 import { type Holding, Holdings } from './holdings.ts'
 import type { Knowledge } from './knowledge.ts'
 
+/** Milliseconds before the database may give away what a session holds: there its own trust ends. */
+export const marginOf = (ttl: number): number => Math.max(200, ttl / 20)
+
 export interface SessionHost {
   readonly calls: Calls
   readonly beatWire: Wire
@@ -71,7 +74,7 @@ export class Session {
   constructor(host: SessionHost, ttl: number) {
     this.#host = host
     this.ttl = ttl
-    this.span = ttl - Math.max(200, ttl / 20)
+    this.span = ttl - marginOf(ttl)
     this.#since = now()
     this.#watch = host.watchdog?.watch((ttl - this.span) / 2)
     this.held = this.#watch

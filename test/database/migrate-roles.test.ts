@@ -70,6 +70,7 @@ const published = [
     'heartbeat',
     'incarnation',
     'invoke',
+    'leader',
     'leave_schedule',
     'look_once',
     'look_schedule',

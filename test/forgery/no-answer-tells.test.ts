@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { Fencepost, type Lock } from '../../src/index.ts'
+import { Fencepost } from '../../src/index.ts'
 import { createDatabase, type TestDatabase } from '../support/database.ts'
 import { until } from '../support/until.ts'
 import { createRole, dropRole, type Role } from './support/roles.ts'
@@ -65,6 +65,7 @@ describe.each(['application', 'operator'] as const)('the %s role', kind => {
     clients.push(one, two)
     await one.acquire('one', { label: 'label', metadata: { a: 1 } })
     await two.acquire('two')
+    await two.election('led', { value: 'what it says' }).campaign()
     for (const session of [mine, closing]) {
       await snoop.query(inSchema(db, `select * from $schema.open_session($1, '60s')`), [session])
     }
@@ -78,7 +79,8 @@ describe.each(['application', 'operator'] as const)('the %s role', kind => {
         keys.map(() => randomUUID()),
       ])
     }
-    const waits = [
+    const waits: Promise<unknown>[] = [
+      one.election('led').campaign(),
       one.acquire('two'),
       one.acquire('mine'),
       two.acquire('mine too'),
@@ -89,7 +91,7 @@ describe.each(['application', 'operator'] as const)('the %s role', kind => {
     // Together, and those whom that keeps waiting: inside a section, so that somebody may be waiting for us.
     await one.acquire('read', { mode: 'shared' })
     await one.semaphore('permits', { permits: 2 }).acquire()
-    waits.push(two.acquire('read'), two.acquire(['read', 'two']) as Promise<Lock>)
+    waits.push(two.acquire('read'), two.acquire(['read', 'two']))
     waits.push(
       two.withLock('section', () => two.semaphore('permits', { permits: 2 }).acquire({ permits: 2 })),
     )
@@ -269,6 +271,12 @@ describe.each(['application', 'operator'] as const)('the %s role', kind => {
         ['select * from $schema.heartbeat(null)'],
       ],
       incarnation: [['select * from $schema.incarnation()']],
+      leader: [
+        ['select * from $schema.leader($1)', 'led'],
+        ['select * from $schema.leader($1)', 'one'],
+        ['select * from $schema.leader($1)', 'free'],
+        ['select * from $schema.leader(null)'],
+      ],
       invoke: dispatched.map(([name, args]) => ['call $schema.invoke($1, $2)', name, args] as const),
       announce_schedule: [
         ['select * from $schema.announce_schedule($1, $2, $3)', 'a schedule', mine, definition],

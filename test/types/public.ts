@@ -7,11 +7,13 @@ import {
   type AcquireOptions,
   type CloseOptions,
   type Duration,
+  type Election,
   Fencepost,
   FencepostError,
   type FencepostOptions,
   type ForcedRelease,
   type HealthReport,
+  type Leader,
   type Lock,
   type LockState,
   LockTimeoutError,
@@ -28,6 +30,7 @@ import {
   type ScheduleOverview,
   type Semaphore,
   type SignalHandlers,
+  type Term,
   type Tick,
   type TryAcquireOptions,
 } from '../../src/index.ts'
@@ -157,6 +160,35 @@ expectTypeOf(lock.permits).toEqualTypeOf<number | undefined>()
 expectTypeOf(lock.level).toEqualTypeOf<bigint>()
 expectTypeOf(lock.tokens).toEqualTypeOf<ReadonlyMap<string, bigint>>()
 expectTypeOf(lock.downgrade()).toEqualTypeOf<Promise<void>>()
+
+// Elections.
+const election = fp.election('e', {
+  value: [1],
+  ttl: '30s',
+  renewDeadline: '20s',
+  takeover: 'ttl',
+  onLost: 'exit',
+})
+expectTypeOf(election).toEqualTypeOf<Election>()
+expectTypeOf(fp.election('e').isLeader).toEqualTypeOf<boolean>()
+expectTypeOf(election.campaign({ signal, timeout: '5s' })).toEqualTypeOf<Promise<Term>>()
+expectTypeOf(election.resign()).toEqualTypeOf<Promise<ReleaseOutcome>>()
+expectTypeOf(election.leader()).toEqualTypeOf<Promise<Leader | null>>()
+expectTypeOf(election.observe({ signal })).toExtend<AsyncIterable<Leader | null>>()
+expectTypeOf(election.lead(() => {}, { signal, onError: console.error })).toEqualTypeOf<Promise<void>>()
+void election.lead(async term => {
+  expectTypeOf(term).toEqualTypeOf<Term>()
+  expectTypeOf(term.token).toEqualTypeOf<bigint>()
+  expectTypeOf(await term.transaction(async () => 5)).toEqualTypeOf<number>()
+})
+// @ts-expect-error a callback is needed
+void election.lead()
+// @ts-expect-error there is no other yet
+fp.election('e', { takeover: 'fast' })
+// @ts-expect-error it exits or does nothing
+fp.election('e', { onLost: 'throw' })
+// @ts-expect-error a name is text
+fp.election(5)
 
 // The handle.
 expectTypeOf(lock.token).toEqualTypeOf<bigint>()

@@ -1,20 +1,15 @@
 import { basename } from 'node:path'
 import { AbortedError } from '../../errors.ts'
-import { Fencepost } from '../../fencepost.ts'
-import { within } from '../../within.ts'
 import type { Notes } from './notes.ts'
 import type { Plan } from './plan.ts'
 import { runUnder } from './run-under.ts'
 import type { Signals } from './signals.ts'
-
-/** Milliseconds. */
-const closePatience = 3_000
+import { withClient } from './with-client.ts'
 
 /** Acquires, runs, gives back; answers the exit code. @throws what `acquire` throws: the command was not started */
-export async function runLocked(plan: Plan, url: string, notes: Notes, signals: Signals): Promise<number> {
-  const { schema, ttl, key, permits } = plan
-  const fp = new Fencepost({ connectionString: url, schema, ttl })
-  try {
+export function runLocked(plan: Plan, url: string, notes: Notes, signals: Signals): Promise<number> {
+  const { key, permits } = plan
+  return withClient(plan, url, async fp => {
     const options = { timeout: plan.timeout, signal: signals.gaveUp, label: labelOf(plan.command) }
     const lock = permits
       ? await fp.semaphore(key, { permits: permits.capacity }).acquire({ ...options, permits: permits.count })
@@ -22,10 +17,7 @@ export async function runLocked(plan: Plan, url: string, notes: Notes, signals: 
     // The grant and the signal may meet.
     if (signals.gaveUp.aborted) throw new AbortedError(key, signals.gaveUp.reason)
     return await runUnder(lock, plan, notes, signals)
-  } finally {
-    // Where the database is away nobody is to wait for it: what cannot be given back ends with the session.
-    await within(fp.close({ timeout: 0 }), closePatience)
-  }
+  })
 }
 
 /** For those who look who holds what. Of the command only its name: arguments may hold secrets. */

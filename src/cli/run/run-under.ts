@@ -1,16 +1,16 @@
 import { onAbort } from '../../abort.ts'
-import type { Lock } from '../../lock/lock.ts'
+import { LeaseWatch } from '../../lock/lease-watch.ts'
+import type { Lock, ReleaseOutcome } from '../../lock/lock.ts'
 import { exitCode } from '../exit-codes.ts'
 import { CommandProcess, type Ended } from './command-process.ts'
 import { Guardian } from './guardian.ts'
 import { followJobControl } from './job-control.ts'
-import { LeaseWatch } from './lease-watch.ts'
 import type { Notes } from './notes.ts'
 import type { Plan } from './plan.ts'
 import type { Signals } from './signals.ts'
 
 /**
- * Runs the command under a lock that is held, and gives the lock back when it has ended. Answers the exit code.
+ * Runs the command under a lock that is held, and gives the lock back when it has ended, or has that done. Answers the exit code.
  *
  *   running --ended by itself--> released
  *      |  a grace before trust ends, with no renewal answered: SIGTERM; the rest is killed when trust ends
@@ -18,12 +18,18 @@ import type { Signals } from './signals.ts'
  *      v
  *   ended for the lock: 76
  */
-export async function runUnder(lock: Lock, plan: Plan, notes: Notes, signals: Signals): Promise<number> {
+export async function runUnder(
+  lock: Lock,
+  plan: Plan,
+  notes: Notes,
+  signals: Signals,
+  release: () => Promise<ReleaseOutcome> = () => lock.release(),
+): Promise<number> {
   const { key } = lock
   const token = String(lock.token)
   notes.say('granted', { key, token })
   const { ended, wasCut } = await runWhileHeld(lock, plan, notes, signals)
-  const outcome = await lock.release()
+  const outcome = await release()
   notes.say('released', { key, token, outcome })
   if (wasCut) return exitCode.lost
   if (outcome === 'released' || outcome === 'already') return ended.code

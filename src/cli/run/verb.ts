@@ -1,11 +1,11 @@
 import { Command, Option } from 'commander'
 import { requireUrl, schemaOption, urlOption } from '../database-options.ts'
-import { notRun } from './not-run.ts'
-import { Notes } from './notes.ts'
+import { attend } from './attend.ts'
+import type { Notes } from './notes.ts'
 import { type Plan, type RunFlags, readPlan } from './plan.ts'
 import { startPrivateServer } from './private-server.ts'
 import { runLocked } from './run-locked.ts'
-import { Signals } from './signals.ts'
+import type { Signals } from './signals.ts'
 
 /** `fencepost run`: runs a command while it holds a lock. */
 export function runVerb(finish: (code: number) => void): Command {
@@ -33,17 +33,10 @@ export function runVerb(finish: (code: number) => void): Command {
     if (flags.dev && verb.getOptionValueSource('url') === 'cli')
       verb.error('error: --dev starts a database, and --url names one')
     const url = flags.dev ? undefined : requireUrl(verb, flags.url)
-    const notes = new Notes(flags.json === true)
-    const signals = new Signals()
-    try {
-      finish(await run(readPlan(key, command, flags), url, notes, signals))
-    } catch (error) {
-      finish(notRun(error, key, notes))
-    } finally {
-      signals.stop()
-      // All that `run` says is written by then. A connection that still waits for an answer is not to hold us up.
-      setTimeout(() => process.exit(), 0).unref()
-    }
+    const json = flags.json === true
+    finish(
+      await attend(key, json, (notes, signals) => run(readPlan(key, command, flags), url, notes, signals)),
+    )
   })
 }
 

@@ -1,10 +1,10 @@
-import type { Lock } from '../../lock/lock.ts'
+import type { Lock } from './lock.ts'
 
 /** Milliseconds between two looks while the lock is suspended: the next answer says whether it is held. */
 const suspendedLook = 100
 
 /**
- * Tells once when the command must begin to end: as long before trust ends as the grace takes, so that nothing of it
+ * Tells when what runs under a lock must begin to end: as long before trust ends as the grace takes, so that nothing of it
  * is left when the database may give the lock to another; or at once, with nothing left, when the lock is lost before.
  */
 export class LeaseWatch {
@@ -24,7 +24,7 @@ export class LeaseWatch {
     this.look()
   }
 
-  /** Looks at the clock now. False: the command is to end, and has been told. */
+  /** Looks at the clock now. False: it is to end, and has been told. */
   look(): boolean {
     const { state, remaining } = this.#lock
     if (state === 'lost') this.#tell(0)
@@ -48,5 +48,6 @@ export class LeaseWatch {
   #again(delay: number): void {
     clearTimeout(this.#timer)
     this.#timer = setTimeout(() => this.look(), delay)
+    this.#timer.unref()
   }
 }
