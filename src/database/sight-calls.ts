@@ -32,7 +32,7 @@ export interface LeaderRow {
   readonly expiresIn: number
 }
 
-/** The SQL functions for people, each as a typed function over a wire. */
+/** The SQL functions for people, each as a typed function over a wire. Columns have names: drivers make objects of rows. */
 export class SightCalls {
   readonly #schema: string
   readonly #calling: Calling
@@ -56,8 +56,8 @@ export class SightCalls {
     const [row] = await wire.query(
       () => ({
         text:
-          'select i.boot::text, i.base::text, (extract(epoch from i.since) * 1000)::text, i.standby::text, ' +
-          '(extract(epoch from i.quarantined_until) * 1000)::text ' +
+          'select i.boot::text, i.base::text, (extract(epoch from i.since) * 1000)::text as since, i.standby::text, ' +
+          '(extract(epoch from i.quarantined_until) * 1000)::text as quarantined_until ' +
           `from ${this.#schema}.incarnation() i`,
         values: [],
       }),

@@ -26,6 +26,15 @@ describe('health', () => {
     expect((await client.health()).incarnation?.quarantinedUntil).toBeNull()
   })
 
+  test('over a query function, whose rows are objects: which life of the server', async () => {
+    const pool = stage.db.pool()
+    const query = (text: string, values?: unknown[]) => pool.query(text, values)
+    const client = stage.client({ pool: { query } })
+    await (await client.acquire('k')).release()
+    const [known] = await stage.sql('select boot::text, since from $schema.cluster')
+    expect((await client.health()).incarnation).toEqual({ ...known, quarantinedUntil: null })
+  })
+
   test('of one that holds a lock: which life of the server, how it is woken, how long it is trusted', async () => {
     const client = stage.client({ ttl: '20s' })
     await (await client.acquire('warm')).release()
