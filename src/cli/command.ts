@@ -1,5 +1,7 @@
 import { createRequire } from 'node:module'
 import { Command, CommanderError } from 'commander'
+import { electVerb } from './election/elect.ts'
+import { leaderVerb } from './election/leader.ts'
 import { exitCode } from './exit-codes.ts'
 import { migrateCommand } from './migrate.ts'
 import { redact } from './output.ts'
@@ -29,6 +31,8 @@ export async function runCommand(args: readonly string[]): Promise<number> {
     .addCommand(runVerb(finish))
     .addCommand(scheduleVerb(finish))
     .addCommand(schedulesVerb(finish))
+    .addCommand(electVerb(finish))
+    .addCommand(leaderVerb(finish))
     .addCommand(statusVerb(finish))
     .addCommand(inspectVerb(finish))
     .addCommand(releaseVerb(finish))

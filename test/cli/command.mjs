@@ -52,6 +52,7 @@ say(who === 'command' ? 'up' : 'forked', {
   key: process.env.FENCEPOST_KEY,
   token: process.env.FENCEPOST_TOKEN,
   level: process.env.FENCEPOST_LEVEL,
+  identity: process.env.FENCEPOST_IDENTITY,
   url: process.env.DATABASE_URL,
   isTerminal: process.stdin.isTTY === true && process.stdout.isTTY === true,
 })

@@ -11,6 +11,8 @@ export const main: URL = new URL('../../dist/cli/main.js', import.meta.url)
 export const commandScript: string = fileURLToPath(new URL('./command.mjs', import.meta.url))
 
 interface RunOptions {
+  /** @default 'run' */
+  readonly verb?: 'run' | 'elect'
   readonly key: string
   readonly flags?: readonly string[]
   /** What command.mjs is given. */
@@ -18,11 +20,12 @@ interface RunOptions {
   readonly url?: string
 }
 
-/** `fencepost run` with command.mjs under it: what is sent and said goes through the wrapper's own stdin and stdout. */
+/** `fencepost run`, or `elect`, with command.mjs under it: what is sent and said goes through the wrapper's own stdin and stdout. */
 export class Run extends Child {
-  constructor(db: TestDatabase, { key, flags = [], command = [], url = db.twistedUrl }: RunOptions) {
+  constructor(db: TestDatabase, options: RunOptions) {
+    const { verb = 'run', key, flags = [], command = [], url = db.twistedUrl } = options
     const args = [
-      'run',
+      verb,
       key,
       '--schema',
       db.schema,

@@ -15,6 +15,8 @@ test.each([
   ['release', ['release', 'k', '--reason', 'x']],
   ['health', ['health']],
   ['base', ['base']],
+  ['elect', ['elect', 'e', '--', 'echo', 'started']],
+  ['leader', ['leader', 'e']],
 ])('%s without a database, and says what to set', async (_, args) => {
   const ran = await fencepost(args)
   expect(ran).toMatchObject({ code: 64, out: '' })
@@ -77,6 +79,16 @@ test.each(
     ),
     ['run', 'k', '--timeout', '1s', '--no-wait', '--', 'echo'],
     ['run', 'k', '--schema', '', '--', 'echo'],
+    ['elect'],
+    ['elect', 'e'],
+    ['elect', '', '--', 'echo'],
+    ['elect', 'e', '--ttl', 'soon', '--', 'echo'],
+    ['elect', 'e', '--timeout', 'soon', '--', 'echo'],
+    ['elect', 'e', '--shared', '--', 'echo'],
+    ['elect', 'e', `--value=${'x'.repeat(899)}`, '--', 'echo'],
+    ['leader'],
+    ['leader', ''],
+    ['leader', 'e', 'f'],
     ['run', 'k', '--dev', '--url', 'postgres://user:secret@host/x', '--', 'echo'],
     ['run', 'k', '--url', 'postgres://user:secret@[bad/x', '--', 'echo'],
   ].map(args => [args.join(' '), args] as const),
