@@ -15,6 +15,7 @@ describe.each([
   'docs/sharing.md',
   'docs/guarding.md',
   'docs/shutdown.md',
+  'docs/elections.md',
   'bench/README.md',
 ])('%s', document => {
   const text = read(document)

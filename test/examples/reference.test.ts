@@ -1,15 +1,17 @@
 import { readdirSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
+import { Election } from '../../src/election/election.ts'
+import { Term } from '../../src/election/term.ts'
 import * as fencepost from '../../src/index.ts'
 import { FencepostError } from '../../src/index.ts'
 import { Lock } from '../../src/lock/lock.ts'
 import { read, root, section, tableRows } from './documents.ts'
 
 const reference = read('docs/reference.md')
-const source = read('src/settings.ts')
+const source = read('src/settings.ts') + read('src/election/options.ts')
 const code = (cell = ''): string => cell.replaceAll('`', '')
 
-/** An interface of `src/settings.ts`: each member with the `@default` of its comment. */
+/** An interface of options: each member with the `@default` of its comment. */
 function members(name: string): Map<string, string | undefined> {
   const body = source.match(new RegExp(`^export interface ${name} \\{\\n(.*?)^\\}`, 'ms'))?.[1] ?? ''
   const found = [...body.matchAll(/\/\*\*(.*?)\*\/\s+readonly (\w+)\?:/gs)]
@@ -22,6 +24,7 @@ describe('docs/reference.md', () => {
   test.each([
     ['FencepostOptions', '`new Fencepost(options)`'],
     ['AcquireOptions', 'Its methods'],
+    ['ElectionOptions', '`Election`'],
   ])('names the options of %s, and their defaults', (name, title) => {
     const text = section(reference, title)
     const documented = new Map(tableRows(text).map(([option, value]) => [code(option), code(value)]))
@@ -59,6 +62,16 @@ describe('docs/reference.md', () => {
     const text = section(reference, '`Lock`')
     expect(names.length).toBeGreaterThan(7)
     for (const name of names) expect(text).toContain(`\`${name}`)
+  })
+
+  test('names the members of an election, and of a term', () => {
+    const internal = ['constructor', 'lock', 'isCurrent', 'isOpen', 'isFinished', 'over', 'stop', 'finish']
+    const text = section(reference, '`Election`')
+    for (const type of [Election, Term]) {
+      const names = Object.getOwnPropertyNames(type.prototype).filter(name => !internal.includes(name))
+      expect(names.length).toBeGreaterThan(2)
+      for (const name of names) expect(text).toContain(`\`${name}`)
+    }
   })
 
   test('leads to every SQLSTATE that the migrations raise', () => {
