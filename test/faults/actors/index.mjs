@@ -1,5 +1,6 @@
 import { alone } from './alone.mjs'
 import { byHand } from './by-hand.mjs'
+import { election } from './election.mjs'
 import { fenced } from './fenced.mjs'
 import { guarded } from './guarded.mjs'
 import { keeper } from './keeper.mjs'
@@ -29,4 +30,5 @@ export const actors = [
   permits,
   several,
   schedule,
+  election,
 ]

@@ -1,5 +1,6 @@
 import { abortsClean } from './aborts.ts'
 import { beliefs } from './beliefs.ts'
+import { drainedFirst, oneLeader, termsObserved } from './elections.ts'
 import { givenBack, nobodyForgotten, nothingLeft, nothingUnhandled, refusedInWords } from './end.ts'
 import { deadStaysDead, endedRightly } from './grants.ts'
 import type { Rule, Run, Violation } from './history.ts'
@@ -25,6 +26,9 @@ const rules: readonly Rule[] = [
   served,
   allOrNothing,
   ticksOnce,
+  oneLeader,
+  drainedFirst,
+  termsObserved,
   linearizable,
   endedRightly,
   deadStaysDead,

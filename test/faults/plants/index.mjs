@@ -1,3 +1,4 @@
+import { electionPlants } from './elections.mjs'
 import { modePlants } from './modes.mjs'
 import { patch, slowed, statement } from './patch.mjs'
 
@@ -280,4 +281,8 @@ const exclusivePlants = [
  * loaded. `rules` are those that are to find it; `faults`, what has to happen for it to matter; `copies`, which actors
  * run and how many of each.
  */
-export const plants = [...exclusivePlants.map(plant => ({ copies, ...plant })), ...modePlants]
+export const plants = [
+  ...exclusivePlants.map(plant => ({ copies, ...plant })),
+  ...modePlants,
+  ...electionPlants,
+]
