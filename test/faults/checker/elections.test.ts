@@ -71,6 +71,11 @@ describe('one leads', () => {
     expect(rulesOf([...first, leads(405, 'a-1', '5')], journal)).toEqual([])
   })
 
+  test('a term whose commit a promotion has lost is none that was not granted', () => {
+    const lost = { ...run(first, []), lost: journal.slice(0, 2) }
+    expect(check(lost)).toEqual([])
+  })
+
   test('a term that the record does not have, or below one before', () => {
     expect(rulesOf(first, [])).toContain('terms')
     const late = [event(3_000, 'elected', 'c-1', { token: '5' }), leads(3_100, 'c-1', '5')]

@@ -7,7 +7,7 @@ interface Term {
   readonly id: string
   readonly process: string
   readonly from: number
-  /** The last question that was answered "leader". */
+  /** The last question that was answered "leader"; minus infinity: none was. */
   until: number
   /** When the callback ended, if it did, and whether the term was lost by then. */
   ended: number | undefined
@@ -21,7 +21,16 @@ function termsOf(run: Run): Term[] {
     const name = `${id} ${token}`
     const term = terms.get(name)
     if (op === 'elected') {
-      terms.set(name, { key, token, id, process, from: t, until: t, ended: undefined, wasLost: false })
+      terms.set(name, {
+        key,
+        token,
+        id,
+        process,
+        from: t,
+        until: Number.NEGATIVE_INFINITY,
+        ended: undefined,
+        wasLost: false,
+      })
     } else if (term && op === 'leads' && state === 'leader') {
       term.until = Math.max(term.until, asked ?? t)
     } else if (term && op === 'ended') {
@@ -32,10 +41,11 @@ function termsOf(run: Run): Term[] {
   return [...terms.values()].sort((a, b) => a.from - b.from)
 }
 
-/** The grants of each key by the record, in order; those that were numbered again under their last number. */
+/** The grants of each key by the record, in order, lost ones too; those that were numbered again under their last number. */
 function grantsOf(run: Run): Map<string, Entry[]> {
   const found = new Map<string, Entry[]>()
-  for (const [key, entries] of byKey(run.journal)) {
+  const recorded = [...run.lost, ...run.journal].sort((a, b) => a.at - b.at)
+  for (const [key, entries] of byKey(recorded)) {
     const stale = new Set(
       entries.flatMap(({ event, detail }) => (event === 'renumbered' ? [detail.from] : [])),
     )

@@ -14,4 +14,12 @@ export const electionPlants = [
       },
     ],
   },
+  {
+    name: 'observer-looks-seldom',
+    says: 'an observer looks once in four poll intervals',
+    rules: ['observed'],
+    faults: [],
+    copies: { election: 4 },
+    client: [{ file: 'election/observer.js', find: 'poll / 2', replace: 'poll * 4' }],
+  },
 ]
