@@ -12,6 +12,7 @@ const always = [
     'resized',
     'linesClosed',
     'permitsPassedOn',
+    'termsLost',
   ],
 ]
 
@@ -65,6 +66,7 @@ export function bites(run, noted, faults) {
     lostGrants: count(run.lost, e => e.event === 'granted' || e.event === 'joined'),
     lostWrites: count(run.lost, e => e.event === 'write'),
     graces: count(journal, e => e.event === 'graced'),
+    termsLost: count(events, e => e.op === 'ended' && e.reason !== undefined),
     ...modes(run),
   }
   const wanted = [...clientFaults, ...serverFaults]

@@ -1,5 +1,5 @@
 // Elections where a reply is lost or late, and what is resigned while something is still on its way.
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, expect, onTestFinished, test, vi } from 'vitest'
 import type { Election, Fencepost } from '../../src/index.ts'
 import type { PostgresProxy } from '../support/proxy.ts'
 import { until } from '../support/until.ts'
@@ -103,6 +103,26 @@ test('resigned while a renewal is in flight: the renewal brings nothing back, an
   const again = watched(leader.campaign())
   await until(async () => (await stage.line(key)).length === 1)
   expect(again.state).toBe('open')
+})
+
+test('granted while the wall clock says that trust is over: elected when a renewal has answered, and not before', async () => {
+  const beating = await clients.beatProxied()
+  const candidate = beating.fp.election(key)
+  await candidate.campaign()
+  await candidate.resign()
+  await until(async () => (await beating.fp.health()).waking === 'listening')
+  beating.proxy.hold('toClient')
+  const rightly = Date.now
+  vi.spyOn(Date, 'now').mockImplementation(() => rightly() + 3_600_000)
+  onTestFinished(() => void vi.restoreAllMocks())
+  const campaign = watched(candidate.campaign())
+  const record = await until(() => stage.lock(key))
+  // By the connection that has asked for it: what was granted has been answered.
+  await beating.fp.tokenBase()
+  expect([campaign.state, candidate.isLeader]).toEqual(['open', false])
+  beating.proxy.release()
+  expect((await campaign.promise).token).toBe(record.token)
+  expect(candidate.isLeader).toBe(true)
 })
 
 test('lost while it drains: the end of the callback gives back nothing of who leads by then', async () => {
