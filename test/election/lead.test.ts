@@ -59,6 +59,16 @@ describe('lead', () => {
     return { ended, abort: (reason?: unknown) => controller.abort(reason), isOver: () => isOver }
   }
 
+  /** Waits until its lease was renewed so many times. */
+  async function renewed({ lock }: Term, times: number): Promise<void> {
+    let [left, renewals] = [lock.remaining, 0]
+    await until(() => {
+      if (lock.remaining > left) renewals += 1
+      left = lock.remaining
+      return renewals === times
+    })
+  }
+
   /** Who leads by the database's record. */
   const leader = async (of: Election) => (await of.leader())?.identity ?? null
 
@@ -170,7 +180,7 @@ describe('lead', () => {
   })
 
   test('resigned, it awaits the callback, gives it back, and campaigns again at the end of the line', async () => {
-    const [election, other] = [client().election('e'), client().election('e')]
+    const [election, other] = [client({ ttl: '2s' }).election('e'), client().election('e')]
     const work = new Work()
     const { isOver } = leading(election, work)
     const term = await work.led(1)
@@ -182,6 +192,7 @@ describe('lead', () => {
       return outcome
     })
     expect([term.signal.aborted, election.isLeader]).toEqual([true, false])
+    await renewed(term, 1)
     expect(await leader(election)).toBe(election.identity)
     expect([isGivenBack, work.said]).toEqual([false, ['elected']])
     work.end()
@@ -229,18 +240,14 @@ describe('lead', () => {
     const [election, other] = [closing.election('e'), client().election('e')]
     const work = new Work()
     const { ended } = leading(election, work)
-    const { signal, lock } = await work.led(1)
+    const term = await work.led(1)
+    const { signal } = term
     const next = other.campaign()
     await stage.queued('e', 1)
     const closed = closing.close({ timeout: '20s' })
     expect([signal.aborted, election.isLeader]).toEqual([true, false])
     expect(signal.reason).toMatchObject({ code: 'lost', reason: 'shutdown' })
-    let [left, renewals] = [lock.remaining, 0]
-    await until(() => {
-      if (lock.remaining > left) renewals += 1
-      left = lock.remaining
-      return renewals === 2
-    })
+    await renewed(term, 2)
     expect(await stage.waiting('e')).toBe(1)
     work.end()
     await Promise.all([closed, ended])

@@ -6,6 +6,7 @@ import { QueueFullError, UnreachableError } from '../../src/index.ts'
 import type { Lock } from '../../src/lock/lock.ts'
 
 let campaigns = 0
+let begun = 0
 /** What the next campaign does. */
 let campaign: (run: () => Promise<void>) => Promise<void>
 let callback: () => Promise<void>
@@ -15,6 +16,7 @@ let wasReached: boolean
 beforeEach(() => {
   vi.useFakeTimers()
   campaigns = 0
+  begun = 0
   campaign = run => run()
   callback = async () => {
     throw new Error('again')
@@ -38,7 +40,10 @@ function lead(): Promise<void> {
       campaigns += 1
       return campaign(async () => void (await section({} as Lock)))
     },
-    begin: async () => term(),
+    begin: async () => {
+      begun += 1
+      return term()
+    },
     wasReached: () => wasReached,
   }
   return new Leading(host, () => callback(), { signal: stop.signal, onError: () => {} }).run()
@@ -95,4 +100,13 @@ test('a campaign that fails is repeated, while that may do better', async () => 
   wasReached = false
   await vi.advanceTimersByTimeAsync(2_000)
   await thrown
+})
+
+test('a grant that meets the end is no term', async () => {
+  campaign = run => {
+    stop.abort()
+    return run()
+  }
+  await lead()
+  expect([campaigns, begun]).toEqual([1, 0])
 })

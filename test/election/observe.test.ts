@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { Fencepost, type Leader } from '../../src/index.ts'
@@ -112,6 +113,7 @@ describe.each(['a pool', 'a query function'] as const)('observe, over %s', way =
       expect(await waiting).toEqual({ done: true, value: undefined })
       expect(await observer.next()).toEqual({ done: true, value: undefined })
       expect(await timers.alive()).toEqual([])
+      expect(getEventListeners(controller.signal, 'abort')).toEqual([])
     },
   )
 
