@@ -77,9 +77,10 @@ describe('a campaign', () => {
     await leader.campaign()
     const waiting = candidate.campaign()
     await stage.queued('e', 1)
+    const lost = expect(waiting).rejects.toMatchObject({ code: 'lost', reason: 'expired' })
     await stage.bury(dying)
     await leader.resign()
-    await expect(waiting).rejects.toMatchObject({ code: 'lost', reason: 'expired' })
+    await lost
     expect(candidate.isLeader).toBe(false)
     expect(await candidate.leader()).toBeNull()
     const term = await other.campaign({ timeout: '5s' })

@@ -128,7 +128,9 @@ describe('lead', () => {
 
   test('what a callback throws is a warning of the process where nobody asks for it', async () => {
     const warned: Error[] = []
-    const listen = (warning: Error) => warned.push(warning)
+    const listen = (warning: Error & { code?: string }) => {
+      if (warning.code === 'FENCEPOST_LEADER_FAILED') warned.push(warning)
+    }
     process.on('warning', listen)
     onTestFinished(() => void process.off('warning', listen))
     const work = new Work()
@@ -136,7 +138,6 @@ describe('lead', () => {
     await work.led(1)
     work.end(new Error('failed in here'))
     await until(() => warned.length > 0)
-    expect(warned[0]).toMatchObject({ code: 'FENCEPOST_LEADER_FAILED' })
     expect(warned[0]?.message).toContain('failed in here')
   })
 
