@@ -10,5 +10,6 @@ explorations({
     'downgrade: delete from waiters',
     'serve: delete from waiters',
     'serve: here.token :=',
+    'release_holders: delete from waiters',
   ],
 })

@@ -12,5 +12,7 @@ explorations({
     'release: row of the rest found',
     'release: with mine',
     'release: locked := array(',
+    'turn: delete from waiters w where w.request',
+    'turn: update holders',
   ],
 })

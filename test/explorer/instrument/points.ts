@@ -134,6 +134,7 @@ export const explored: readonly string[] = [
   'close_line',
   'open_head',
   'serve',
+  'let_follow',
   'end_holders',
   'reap_holders',
   'release_holders',
