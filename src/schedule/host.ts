@@ -49,8 +49,13 @@ export class ScheduleHost {
     return this.#options.fullKey(key)
   }
 
+  /** It goes back through the database each time: a call of the last one that comes late must not find it held. */
   underLease<T>(key: string, options: AcquireOptions, section: Section<T>): Promise<T> {
-    return this.#options.underLease(key, options, section)
+    return this.#options.underLease(key, options, lock => {
+      // What was read is not passed on inside the process.
+      void lock.token
+      return section(lock)
+    })
   }
 
   apart<T>(run: () => T): T {

@@ -31,6 +31,16 @@ describe('once', () => {
     expect(await stage.keysInUse()).toEqual([])
   })
 
+  test('a lease is not passed on inside the process: what comes late under it must not find it held', async () => {
+    const client = stage.client()
+    const fails = () => {
+      throw new Error('of no use')
+    }
+    const outcomes = await Promise.allSettled(Array.from({ length: 10 }, () => client.once('k', fails, day)))
+    expect(outcomes.map(({ status }) => status)).toEqual(outcomes.map(() => 'rejected'))
+    expect(client.metrics().passed).toBe(0)
+  })
+
   test('the work is told under which lease it runs, and may write under it', async () => {
     const client = stage.client({ namespace: 'n' })
     await stage.db.query('create table if not exists once_written (token bigint)')
