@@ -58,6 +58,9 @@ const ticks = (): Promise<Row[]> =>
        from ${escapeIdentifier(db.schema)}.ticks where name = 's' order by slot`,
   )
 
+/** Two slots may have come before the lease was there: then the first is missed. */
+const started = async () => (await ticks()).filter(({ attempt }) => attempt > 0)
+
 /** Says so much of its environment. */
 const tell = `echo "{\\"name\\":\\"ran\\",\\"slot\\":\\"$FENCEPOST_SLOT\\",\\"attempt\\":\\"$FENCEPOST_ATTEMPT\\",\\"key\\":\\"$FENCEPOST_KEY\\",\\"token\\":\\"$FENCEPOST_TOKEN\\"}"`
 
@@ -68,8 +71,8 @@ test('each slot is run once among two machines, and the command knows which it i
     expect(await machine.kill('SIGTERM')).toBe(0)
   }
   const ran = [...one.said, ...other.said].map(({ slot }) => String(slot)).sort()
-  expect(ran).toEqual((await ticks()).map(({ slot }) => slot))
-  for (const { state } of await ticks()) expect(state).toBe('finished')
+  expect(ran).toEqual((await started()).map(({ slot }) => slot))
+  for (const { state } of await started()) expect(state).toBe('finished')
   for (const said of [...one.said, ...other.said])
     expect(said).toMatchObject({ attempt: '1', key: 's:schedule', token: expect.stringMatching(/^\d+$/) })
 })
@@ -77,7 +80,7 @@ test('each slot is run once among two machines, and the command knows which it i
 test('a command that fails: its tick has failed, and is tried again where that is said', async () => {
   const machine = schedule(['--attempts', '2'], 'exit 3')
   await until(async () => (await ticks()).some(({ state }) => state === 'failed'))
-  expect((await ticks())[0]).toMatchObject({ state: 'failed', attempt: 2, error: 'the command ended with 3' })
+  expect((await started())[0]).toMatchObject({ state: 'failed', attempt: 2, error: 'the command ended with 3' })
   expect(notes(machine, 'failed')[0]).toMatchObject({ schedule: 's', message: 'the command ended with 3' })
 })
 
@@ -97,8 +100,8 @@ test('a command that takes too long is ended, with what it has forked', async ()
     `sleep 60 & echo "{\\"name\\":\\"up\\",\\"pid\\":$!}"; trap '' TERM; wait; sleep 60`,
   )
   const { pid } = await machine.message('up')
-  await until(async () => (await ticks())[0]?.state === 'failed')
-  expect((await ticks())[0]?.error).toContain('took longer than 300 ms')
+  await until(async () => (await started())[0]?.state === 'failed')
+  expect((await started())[0]?.error).toContain('took longer than 300 ms')
   await until(() => !isAlive(pid))
 })
 
@@ -110,7 +113,7 @@ test('SIGTERM is passed on to the command, which is waited for', async () => {
   await machine.message('up')
   expect(await machine.kill('SIGTERM')).toBe(0)
   expect(machine.said.map(({ name }) => name)).toEqual(['up', 'told'])
-  expect((await ticks())[0]?.state).toBe('finished')
+  expect((await started())[0]?.state).toBe('finished')
 })
 
 test('a machine that is killed: its command is ended, and another runs what it may', async () => {

@@ -53,6 +53,7 @@ describe('docs/reference.md', () => {
       'announceShutdown',
       'isOfSeveral',
       'isPassable',
+      'ownLevel',
       'ownToken',
       'run',
       'grants',
