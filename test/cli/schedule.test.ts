@@ -80,7 +80,11 @@ test('each slot is run once among two machines, and the command knows which it i
 test('a command that fails: its tick has failed, and is tried again where that is said', async () => {
   const machine = schedule(['--attempts', '2'], 'exit 3')
   await until(async () => (await ticks()).some(({ state }) => state === 'failed'))
-  expect((await started())[0]).toMatchObject({ state: 'failed', attempt: 2, error: 'the command ended with 3' })
+  expect((await started())[0]).toMatchObject({
+    state: 'failed',
+    attempt: 2,
+    error: 'the command ended with 3',
+  })
   expect(notes(machine, 'failed')[0]).toMatchObject({ schedule: 's', message: 'the command ended with 3' })
 })
 
