@@ -325,7 +325,7 @@ begin
       -- A try is in line no longer than this.
       if tries then
         moved := array(select m from unnest(moved) m
-                        where m.outcome <> 'follows' or (select w.waits from unnest(ours) w where w.request = m.request) is not false);
+                        where m.outcome <> 'follows' or m.token is not null or (select w.waits from unnest(ours) w where w.request = m.request) is not false);
       end if;
       return query select * from tell(moved);
       told := told || array(select m.request from unnest(moved) m
