@@ -101,7 +101,8 @@ describe.each(['application', 'operator'] as const)('the %s role', kind => {
     expect(told.size).toBeGreaterThan(100)
     // A view of several tables is refused before anybody asks who wants to write it.
     const wrong = [...told].filter(
-      ([text, code]) => code !== '42501' && !(code === '55000' && /held|pending|here|schedule_drift/.test(text)),
+      ([text, code]) =>
+        code !== '42501' && !(code === '55000' && /held|pending|here|schedule_drift/.test(text)),
     )
     expect(wrong).toEqual([])
     expect(await everyRow(db)).toBe(before)
