@@ -1,5 +1,15 @@
 import { type Answer, type Ask, channelOf } from './database.ts'
-import { forgotten, type Grant, grantsOf, isInRun, isLive, lineOf, type State, type Ticket } from './state.ts'
+import {
+  forgotten,
+  type Grant,
+  grantsOf,
+  isInRun,
+  isLive,
+  lineOf,
+  mayFollow,
+  type State,
+  type Ticket,
+} from './state.ts'
 
 /** What was asked of the database in one call, and what it answered. */
 export interface Call {
@@ -193,6 +203,8 @@ export class Rules {
         [...after.sessions].some(([id, { died }]) => died && isFor(each, id)) ||
         granted.some(({ session }) => isFor(each, session)) ||
         lineOf(after, key).some(ticket => ticket.wide && isFor(each, ticket.session)) ||
+        // It hears that it may pass permits on.
+        lineOf(after, key).some(ticket => mayFollow(after, ticket) && isFor(each, ticket.session)) ||
         lineOf(before, key).some(ticket => ticket.wide && isFor(each, ticket.session))
       if (!isTrue) throw new Error(`${key} is said to have been handed over, and was not`)
     }
