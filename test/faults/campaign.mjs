@@ -187,7 +187,7 @@ export class Campaign {
 
   async #farewell(worker) {
     try {
-      await worker.child.message('finished', { within: 12_000 })
+      await worker.child.message('finished', { within: 25_000 })
     } catch (error) {
       this.log('farewell', 'fail', worker.name, { message: String(error.message) })
     }

@@ -1,4 +1,4 @@
-import { type Entry, type Event, grain, type Rule, type Run, type Violation } from './history.ts'
+import { type Entry, type Event, type Rule, type Run, type Violation } from './history.ts'
 
 /** The time during which a handle certainly said "held": from its acquire's answer to the last question answered so. */
 export interface Belief {
@@ -73,7 +73,8 @@ function capacitiesOf(run: Run): (key: string, from: number, until: number) => n
   const [kept, lost] = [changesOf(run.journal), changesOf(run.lost)]
   return (key, from, until) => {
     const list = kept.get(key) ?? []
-    const first = list.findLastIndex(({ at }) => at <= from - grain)
+    // What was granted before a resize is told after it.
+    const first = list.findLastIndex(({ at }) => at <= from - believed)
     const within = list.slice(Math.max(first, 0)).filter(({ at }) => at <= until)
     const untilLost = (lost.get(key) ?? []).filter(({ at }) => at > from - believed && at <= until)
     return Math.max(...[...within, ...untilLost].map(({ capacity }) => capacity))

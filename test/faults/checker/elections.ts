@@ -58,6 +58,13 @@ function grantsOf(run: Run): Map<string, Entry[]> {
   return found
 }
 
+/** Tokens that are in the record otherwise: of a run, whose turn its process knows; and those that a promotion has lost. */
+function apart(run: Run): { inRun: Set<string>; lost: Set<string> } {
+  const tokens = (entries: readonly Entry[], named: string) =>
+    new Set(entries.filter(({ event }) => event === named).map(({ key, token }) => `${key} ${token}`))
+  return { inRun: tokens([...run.lost, ...run.journal], 'run'), lost: tokens(run.lost, 'granted') }
+}
+
 /** The first grant of a key after the one of a token. */
 const nextOf = (grants: readonly Entry[] | undefined, token: string): Entry | undefined =>
   grants?.find(entry => BigInt(entry.token as string) > BigInt(token))
@@ -69,6 +76,7 @@ const nextOf = (grants: readonly Entry[] | undefined, token: string): Entry | un
 export const oneLeader: Rule = run => {
   const found: Violation[] = []
   const grants = grantsOf(run)
+  const { inRun, lost } = apart(run)
   const last = new Map<string, Term>()
   for (const term of termsOf(run)) {
     const { key, token, process, from, until } = term
@@ -84,9 +92,10 @@ export const oneLeader: Rule = run => {
       say('terms', `${process} was elected under token ${token}, after token ${before.token}`)
     if (!before || until > before.until) last.set(key, term)
     const own = grants.get(key)
-    if (!own?.some(entry => entry.token === token))
+    if (!own?.some(entry => entry.token === token) && !inRun.has(`${key} ${token}`))
       say('terms', `${process} was elected under token ${token}, which the database has not granted`)
-    const next = nextOf(own, token)
+    // Who came before it, and gave up in a commit that is lost, may be granted it once more: and gives it back.
+    const next = lost.has(`${key} ${token}`) ? undefined : nextOf(own, token)
     if (next && next.at + grain < until)
       say(
         'one-leader',
@@ -103,9 +112,10 @@ export const drainedFirst: Rule = run => {
   const killed = new Set(
     run.events.filter(({ op, phase }) => op === 'process' && phase === 'fail').map(e => e.process),
   )
+  const { lost } = apart(run)
   for (const { key, token, process, ended, wasLost, from } of termsOf(run)) {
     const next = nextOf(grants.get(key), token)
-    if (!next || wasLost || killed.has(process)) continue
+    if (!next || wasLost || killed.has(process) || lost.has(`${key} ${token}`)) continue
     if (ended !== undefined && ended <= next.at + grain) continue
     const late =
       ended === undefined ? 'did not end' : `ended ${(ended - next.at - grain).toFixed(1)} ms later`

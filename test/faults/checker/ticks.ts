@@ -37,21 +37,22 @@ function ofTheDatabase({ journal }: Run): Violation[] {
 }
 
 /** By schedule, slot, attempt and token. */
-function startsIn(journal: readonly Entry[]): Set<string> {
+function ticksIn(journal: readonly Entry[], isMeant = (_: Entry) => true): Set<string> {
   return new Set(
     journal
-      .filter(({ event, detail }) => event === 'tick' && detail.state === 'started')
+      .filter(entry => entry.event === 'tick' && isMeant(entry))
       .map(entry => `${nameOf(entry)} ${entry.detail.slot} ${entry.detail.attempt} ${entry.token}`),
   )
 }
 
 function ofTheProcesses({ events, journal, lost }: Run): Violation[] {
-  const [recorded, forgotten] = [startsIn(journal), startsIn(lost)]
+  const recorded = ticksIn(journal, ({ detail }) => detail.state === 'started')
+  const forgotten = ticksIn(lost)
   const begun = new Map<string, string>()
   return events.flatMap(({ op, phase, key, slot, attempt, token, process, t }) => {
     if (op !== 'tick' || phase !== 'invoke') return []
     const tick = `${key} ${slot} ${attempt}`
-    // A promotion has lost it: it is started again, as was said.
+    // A promotion has lost that it was started, or that it had ended: it is started again, as was said.
     if (forgotten.has(`${tick} ${token}`)) return []
     const before = begun.get(tick)
     begun.set(tick, process)
