@@ -1,4 +1,4 @@
-import { type Entry, type Event, type Rule, type Run, type Violation } from './history.ts'
+import type { Entry, Event, Rule, Run, Violation } from './history.ts'
 
 /** The time during which a handle certainly said "held": from its acquire's answer to the last question answered so. */
 export interface Belief {
