@@ -271,7 +271,11 @@ const exclusivePlants = [
     sql: [
       patch('hand_over', 'contended = behind.key is not null', 'contended = false'),
       patch('mend_lines', /insert into locks.*?on conflict do nothing;/s, 'perform from waiters limit 0;'),
-      patch('look', "case when t.ticket is null then 'again' else 'queued' end", "'queued'"),
+      patch(
+        'look',
+        "when t.ticket is null then 'again' when t.follows then 'follows' else 'queued' end",
+        "when true then 'queued' end",
+      ),
     ],
   },
 ]
