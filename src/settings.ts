@@ -186,7 +186,7 @@ function readTerms(
     keys,
     permits: capacity && readPermits('permits', permits, capacity),
     capacity,
-    lockDelay: delay > 0 ? delay : undefined,
+    lockDelay: mode === 'exclusive' && options.lockDelay !== undefined ? delay : undefined,
   }
 }
 

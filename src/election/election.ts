@@ -51,7 +51,8 @@ export class Election {
     const { ttl, value } = this.#settings
     this.name = name
     this.#host = host
-    this.#request = { ttl, metadata: { identity: this.identity, value } }
+    // Any delay, none as well, keeps it out of runs: who leads is to be in the row from the first moment.
+    this.#request = { ttl, metadata: { identity: this.identity, value }, lockDelay: 0 }
   }
 
   /** Whether this process may act as the leader, by the clock at this moment. False once its term is to end. */

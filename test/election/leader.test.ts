@@ -18,6 +18,21 @@ describe.each(['a pool', 'a query function'] as const)('leader(), over %s', way 
       )
     )[0]
 
+  test('names who leads, also where others of the same process are right behind', async () => {
+    const [client, holder] = [stage.client(), stage.client().election('e')]
+    await holder.campaign()
+    const candidates = [client.election('e'), client.election('e'), client.election('e')]
+    const campaigns = candidates.map(candidate => candidate.campaign())
+    await stage.queued('e', 3)
+    await holder.resign()
+    for (const [i, candidate] of candidates.entries()) {
+      const { token } = await (campaigns[i] as (typeof campaigns)[0])
+      expect(await stage.db.query(`select from ${stage.sql('waiters')} where token is not null`)).toEqual([])
+      expect(await candidate.leader()).toMatchObject({ identity: candidate.identity, token })
+      await candidate.resign()
+    }
+  })
+
   test('tells who leads, since when, under which token, renewed when, and what it says of itself', async () => {
     const client = stage.client({ ttl: '9s' })
     const election = client.election('e', { value: { url: 'http://here', n: [1, null, 'ü'] } })

@@ -66,8 +66,8 @@ export const modePlants = [
     sql: [
       patch(
         'serve',
-        'from holders h where h.key = serve.key;',
-        'from holders h where h.key = serve.key and not h.released;',
+        'from holders h where h.key = serve.key and h.token >= coalesce(here.oldest, 0);',
+        'from holders h where h.key = serve.key and h.token >= coalesce(here.oldest, 0) and not h.released;',
       ),
     ],
   },

@@ -70,8 +70,9 @@ begin
                        jsonb_build_object('permits', new.permits, 'level', new.level::text));
   elsif tg_op = 'DELETE' then
     perform audit.note('left', old.key, old.session, old.request, old.token, old.label, null);
-  elsif (new.key, new.token, new.session, new.request, new.permits, new.level)
-        is distinct from (old.key, old.token, old.session, old.request, old.permits, old.level) then
+  -- Permits that were passed on are written to who has them.
+  elsif (new.key, new.token, new.session, new.permits, new.level) is distinct from (old.key, old.token, old.session, old.permits, old.level)
+        or new.permits is null and new.request <> old.request then
     perform audit.note('altered', new.key, new.session, new.request, new.token, new.label, to_jsonb(old));
   elsif new.released and not old.released then
     perform audit.note('pinned', new.key, new.session, new.request, new.token, new.label, null);
