@@ -140,8 +140,9 @@ export class Run {
         const under = (model.sessions.get(holder)?.generation ?? 1) - Number(command.stale)
         const known = this.#asked.find(asked => asked.session === holder && asked.key === key)
         const requests = Array.from({ length: command.requests }, newId)
-        if (command.repeats && known) requests.unshift(known.request)
+        // Each request is asked for once, however often: no call names it twice.
         this.#asked.unshift(...requests.map(request => ({ session: holder, key, request })))
+        if (command.repeats && known) requests.unshift(known.request)
         const said = model.releaseAndAcquire(holder, under, this.#placed(grant), requests)
         this.#count('anew')
         return await this.#compare(await database.releaseAndAcquire(holder, under, grant, requests), said)
