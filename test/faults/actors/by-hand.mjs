@@ -70,7 +70,8 @@ const trusts = hand => now() - hand.sent < 1_800
 
 async function cycle(ctx, hand) {
   const { random } = ctx
-  const key = `by-hand:${random.pick([1, 2])}`
+  const place = random.pick([1, 2])
+  const key = `by-hand:${place}`
   const id = ctx.id()
   ctx.log('acquire', 'invoke', id, { key, way: 'by hand' })
   let token
@@ -89,8 +90,8 @@ async function cycle(ctx, hand) {
   }
   if (!token) return
   if (random.chance(0.2)) await sleep(random.between(0, 10))
-  // Now and then a holder that says nothing to the server for a while.
-  const until = now() + (random.chance(0.01) ? random.between(200, 900) : 0)
+  // A holder that says nothing to the server for a while; of one key often, so that somebody nearly always does.
+  const until = now() + (random.chance(place === 2 ? 0.1 : 0.002) ? random.between(200, 900) : 0)
   do {
     const asked = now()
     if (trusts(hand)) ctx.log('state', 'ok', id, { key, token, state: 'held', asked })

@@ -153,6 +153,7 @@ const exclusivePlants = [
     says: 'a call whose clock is in doubt judges all the same',
     rules: ['told-first', 'exclusion', 'grace'],
     faults: ['server-clock-stepped'],
+    copies: { 'by-hand': 4, fenced: 3 },
     sql: [patch('judged_at', 'if is_doubtful(seen, reading) then return null; end if;', '')],
   },
   {
