@@ -237,7 +237,8 @@ begin
       delete from waiters w where w.request = pair.request and w.key is not distinct from pair.key and w.session is not distinct from turn.session
         returning w.* into own;
       continue when not found;
-      update holders h set request = own.request, label = own.label, metadata = own.metadata, granted_at = clock_timestamp()
+      -- It belongs to no section that the one before was in.
+      update holders h set request = own.request, context = own.context, label = own.label, metadata = own.metadata, granted_at = clock_timestamp()
         where h.key = pair.key and h.token = pair.token;
       continue;
     end if;

@@ -118,10 +118,14 @@ declare
   judged    timestamptz := schedule_time();
   abandoned text;
 begin
-  insert into schedules (name, definition, version, upto, busy_until, said_at)
-    values (announce_schedule.schedule, announce_schedule.definition, announce_schedule.version, judged, judged, judged)
-    on conflict (name) do nothing;
-  update schedules s set said_at = judged where s.name = announce_schedule.schedule;
+  loop
+    insert into schedules (name, definition, version, upto, busy_until, said_at)
+      values (announce_schedule.schedule, announce_schedule.definition, announce_schedule.version, judged, judged, judged)
+      on conflict (name) do nothing;
+    update schedules s set said_at = judged where s.name = announce_schedule.schedule;
+    -- Else it was forgotten in between.
+    exit when found;
+  end loop;
   insert into schedule_nodes as n (name, node, definition, version, owner, since, said_at)
     values (announce_schedule.schedule, announce_schedule.node, announce_schedule.definition, announce_schedule.version,
             announce_schedule.owner, judged, judged)

@@ -201,8 +201,10 @@ export class Desk implements LockHost {
     if (request === null || key === null || token === null || session.trust() === 'over') return
     const passing = this.#passingOf(session, key)
     const permits = passing?.permitsOf(request) ?? false
-    if (!passing || permits === false || session.held.has(token) || session.returning.has(token)) return
+    if (!passing || permits === false || session.returning.has(token)) return
     passing.forget([request])
+    // Those that it has: they bear its name by now.
+    if (session.held.has(token)) return
     if (!this.#passPermitsOn(passing, session, token, level ?? token, permits))
       void this.#counterOf(key).returner.release(session, key, token, token, passing)
   }

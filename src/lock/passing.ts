@@ -19,7 +19,7 @@ export class Passing {
   readonly key: string
   readonly #waiting: Request[] = []
   readonly #known = new Set<Request>()
-  /** Requests to which permits were passed on, by id, with how many: in line until the database has been told. */
+  /** Requests to which permits were passed on, by id, with how many: in line until the database says otherwise. */
   readonly #passed = new Map<string, number | undefined>()
   /** By their tokens: who has permits that were passed on. */
   readonly #turns = new Map<string, { request: string; lock: Lock; isTold: boolean }>()
@@ -66,14 +66,16 @@ export class Passing {
     return this.#passed.has(request) && this.#passed.get(request)
   }
 
-  /** Those that have permits which were passed on to them, and of which the database does not know. */
+  /**
+   * Those that have permits which were passed on to them, and of which the database was not told. Until it answers that they
+   * are in line no more it may grant them others.
+   */
   untold(isHeld: (token: string, lock: Lock) => boolean): Turn[] {
     const turns: Turn[] = []
     for (const [token, turn] of this.#turns) {
       if (!isHeld(token, turn.lock)) this.#turns.delete(token)
       else if (!turn.isTold) {
         turn.isTold = true
-        this.#passed.delete(turn.request)
         turns.push({ key: this.key, token, request: turn.request })
       }
     }
@@ -85,7 +87,7 @@ export class Passing {
     return [...this.#passed.keys()]
   }
 
-  /** The database has been told. */
+  /** They are in line no more. */
   forget(requests: readonly string[]): void {
     for (const request of requests) this.#passed.delete(request)
   }

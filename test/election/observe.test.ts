@@ -154,9 +154,9 @@ describe('the database is away', () => {
   const stage = new Stage(ways['a pool'])
 
   test('an observer goes on when it is back, and has shown nothing that was not so', async () => {
-    const proxy = await startProxy(stage.db.url)
+    const proxy = await startProxy(stage.db.twistedUrl)
     const observing = new Fencepost({
-      connectionString: proxy.url(stage.db.url),
+      connectionString: proxy.url(stage.db.twistedUrl),
       schema: stage.db.schema,
       poll,
     })

@@ -16,7 +16,7 @@ afterAll(() => db.drop())
 
 const lead = (options: { by?: 'lead' | 'campaign'; stubborn?: boolean }) =>
   new Child(script, {
-    args: [JSON.stringify({ url: db.url, schema: db.schema, ttl: '1500ms', by: 'lead', ...options })],
+    args: [JSON.stringify({ url: db.twistedUrl, schema: db.schema, ttl: '1500ms', by: 'lead', ...options })],
   })
 
 /** The database says that the leader's session is over. */

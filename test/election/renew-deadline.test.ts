@@ -13,8 +13,8 @@ beforeAll(async () => {
   db = await createDatabase()
 })
 beforeEach(async () => {
-  proxy = await startProxy(db.url)
-  client = new Fencepost({ connectionString: proxy.url(db.url), schema: db.schema, ttl: '4s' })
+  proxy = await startProxy(db.twistedUrl)
+  client = new Fencepost({ connectionString: proxy.url(db.twistedUrl), schema: db.schema, ttl: '4s' })
 })
 afterEach(async () => {
   await proxy.accept(true)

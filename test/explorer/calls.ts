@@ -9,6 +9,8 @@ export interface Call {
   readonly generation: number
   /** Of its transaction. */
   readonly isolation: 'read committed' | 'repeatable read'
+  /** Of permits: requests to which they were passed on inside the process, as far as the call says so. */
+  readonly passed?: readonly string[]
   readonly sql: string
   /** For people. */
   readonly words: string
@@ -133,6 +135,29 @@ export const turn = (session: string, place: Place): Call =>
     columns: `null::uuid request, 'told' outcome, null::bigint token, null::text key`,
   })
 
+/** Permits go back that were passed on inside the process, to these requests one after the other. */
+export const releasePermits = (session: string, place: Place, ...passed: readonly string[]): Call => {
+  const named = passed.length > 0 ? `, passed => ${requests(passed.map(name => at(place.key, name)))}` : ''
+  return call('release', session, [place], `${keys([place])}, array[${place.token}]::bigint[]${named}`, {
+    words: 'release permits',
+    passed: passed.map(requestId),
+  })
+}
+
+/** The request has permits that were passed on to it, inside the process. */
+export const turnPermits = (session: string, place: Place, request: string): Call =>
+  call(
+    'turn',
+    session,
+    [place],
+    `${keys([place])}, array[${place.token}]::bigint[], requests => ${requests([at(place.key, request)])}`,
+    {
+      columns: `null::uuid request, 'told' outcome, null::bigint token, null::text key`,
+      words: 'turn permits',
+      passed: [requestId(request)],
+    },
+  )
+
 export const cancel = (session: string, ...places: readonly Place[]): Call =>
   call('cancel', session, places, `${keys(places)}, ${requests(places)}`)
 
@@ -191,9 +216,15 @@ function call(
   session: string,
   places: readonly Place[],
   rest: string,
-  more: { generation?: number; words?: string; columns?: string } = {},
+  more: { generation?: number; words?: string; columns?: string; passed?: readonly string[] } = {},
 ): Call {
-  const { generation = 1, words = name.replace('_', ' '), columns = 'request, outcome, token, key' } = more
+  const {
+    generation = 1,
+    words = name.replace('_', ' '),
+    columns = 'request, outcome, token, key',
+    passed,
+  } = more
+  const to = passed && passed.length > 0 ? `, passed on to ${passed.map(nameOf).join(' and ')}` : ''
   const what = places.map(
     place =>
       `${place.key}${place.request ? ` as ${nameOf(place.request)}` : ''}${place.token ? ` under ${place.token}` : ''}`,
@@ -204,8 +235,9 @@ function call(
     places,
     generation,
     isolation: 'read committed',
+    ...(passed && { passed }),
     sql: `select ${columns} from ${name}('${sessionId(session)}'${rest && `, ${rest}`})`,
-    words: `${session} ${words}${what.length > 0 ? ` ${what.join(' and ')}` : ''}`,
+    words: `${session} ${words}${what.length > 0 ? ` ${what.join(' and ')}` : ''}${to}`,
   }
 }
 

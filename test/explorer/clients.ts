@@ -82,6 +82,11 @@ export class Clients {
         for (const each of this.#of(call.session)) {
           if (each.id === place.request && each.key === place.key) each.is = 'leaving'
           if (each.key !== place.key || each.token === undefined || place.token === undefined) continue
+          // Each permit goes back by itself.
+          if (call.passed) {
+            if (each.token === place.token) each.is = 'leaving'
+            continue
+          }
           // Whoever of a run was before it has let go already, inside the process.
           const isBefore = each.is === 'held' || each.is === 'waiting'
           if (each.token === place.token || (isBefore && each.token < place.token)) each.is = 'leaving'
@@ -91,7 +96,28 @@ export class Clients {
     if (call.function === 'close_session') {
       for (const request of this.#of(call.session)) request.is = 'leaving'
     }
-    if (call.function === 'turn') this.#turns(call)
+    if (call.function === 'turn' && !call.passed) this.#turns(call)
+    if (call.passed) this.#passed(call, call.passed)
+  }
+
+  /** Inside the process they were passed on before this was sent: whoever had them has let go, and who has them is one at most. */
+  #passed({ function: name, session, places: [place] }: Call, passed: readonly string[]): void {
+    for (const each of this.#of(session)) {
+      if (each.key !== place?.key) continue
+      if (!passed.includes(each.id)) {
+        if (name === 'turn' && each.token === place.token && each.is === 'held') each.is = 'leaving'
+      } else if (name === 'release') {
+        if (each.is === 'waiting' || each.is === 'held') each.is = 'leaving'
+      } else if (each.is === 'waiting' && place.token !== undefined) {
+        Object.assign(each, { is: 'held', token: place.token })
+      }
+    }
+  }
+
+  /** What goes back was passed on to them: they are in line no more, and are granted nothing. */
+  hadPermits(id: string, key: string): void {
+    const request = this.get(id, key)
+    if (request?.is === 'leaving') request.is = 'gone'
   }
 
   /** Inside the process whoever was before has let go, and who is next believes in its turn, whatever becomes of the call. */
@@ -127,7 +153,8 @@ export class Clients {
           (place.token !== undefined &&
             place.key === request.key &&
             request.token !== undefined &&
-            (request.token < place.token || (request.token === place.token && call.function !== 'turn'))),
+            ((request.token < place.token && !call.passed) ||
+              (request.token === place.token && call.function !== 'turn'))),
       )
       // It has to be sent once more, and with it whoever of a run was before.
       const isLeft = ({ outcome, token, key }: Answer) =>

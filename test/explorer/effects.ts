@@ -1,7 +1,7 @@
 import { type Footprint, nothing, union, without } from './instrument/footprint.ts'
 import type { Instrumented } from './instrument/instrument.ts'
 import { type Program, quietTables } from './program.ts'
-import type { Role } from './role.ts'
+import { mayBeRefused, type Role } from './role.ts'
 import { type Access, atEnd, atStart, whileOpen, withSnapshot } from './trace.ts'
 
 /** What the moves of a program's actors touch, known before they are made. */
@@ -38,9 +38,10 @@ export class Effects {
 
   /** From a gate to the next. */
   passing(point: number, role: Role): Access {
-    const { footprint = nothing, oneKey = nothing } = this.#protocol.points.get(point) ?? {}
+    const { name = '', footprint = nothing, oneKey = nothing } = this.#protocol.points.get(point) ?? {}
     const reach = without(this.#program.key === undefined ? footprint : oneKey, this.#quiet)
-    if (role.call?.function !== 'assert_held') return whileOpen(reach)
+    const isAsked = role.call?.function === 'assert_held' || /^(assert_held|pin): /.test(name)
+    if (!mayBeRefused(role.call) || !isAsked) return whileOpen(reach)
     // A refusal ends the transaction then and there.
     const now = whileOpen(reach)
     const end = atEnd(union(role.touched, footprint))

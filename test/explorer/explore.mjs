@@ -32,6 +32,10 @@ const { status } = spawnSync(
     'test/explorer/synchronous.test.ts',
     'test/explorer/forced.test.ts',
     'test/explorer/runs.test.ts',
+    'test/explorer/readers.test.ts',
+    'test/explorer/several.test.ts',
+    'test/explorer/passing.test.ts',
+    'test/explorer/schedules.test.ts',
     ...filter,
   ],
   {

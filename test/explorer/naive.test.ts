@@ -3,7 +3,7 @@ import { createDatabase, type TestDatabase } from '../support/database.ts'
 import { twistName } from '../support/settings.ts'
 import { Explorer } from './explorer.ts'
 import { naive } from './naive/naive.ts'
-import { mixed, weakened } from './naive/weakened.ts'
+import { mixed, timed, weakened } from './naive/weakened.ts'
 
 // The explorer is believed because it finds what was planted: the protocol with one of its rules taken out.
 describe.skipIf(twistName !== 'none')('planted', () => {
@@ -13,7 +13,7 @@ describe.skipIf(twistName !== 'none')('planted', () => {
   })
   afterEach(() => db.drop())
 
-  test.each([...naive, ...weakened, ...mixed])('$name', { timeout: 120_000 }, async variant => {
+  test.each([...naive, ...weakened, ...mixed, ...timed])('$name', { timeout: 120_000 }, async variant => {
     const explorer = await Explorer.install(db.url, db.schema, variant.edits, variant.ddl)
     const { violation, schedules, seconds } = await explorer.explore(variant.program, {
       depth: variant.depth,

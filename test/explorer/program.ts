@@ -19,6 +19,8 @@ export interface Program {
   readonly incarnations?: boolean
   /** Whether shared locks or permits are in play: checked. */
   readonly holders?: boolean
+  /** Whether there are schedules, or what is done once: checked. */
+  readonly schedules?: boolean
   /** Calls that an actor makes, and that were sent before the schedule begins. */
   readonly onTheWay?: readonly Call[]
 }
@@ -41,6 +43,7 @@ export function quietTables(program: Program): string[] {
     ...(program.incarnations ? [] : ['cluster', 'canary']),
     'fences',
     ...(program.holders ? [] : ['holders']),
+    ...(program.schedules ? [] : ['schedules', 'schedule_nodes', 'ticks', 'once']),
     ...(program.quiet ?? []),
   ]
 }
@@ -49,6 +52,8 @@ export function quietTables(program: Program): string[] {
 export function checkQuiet(program: Program, before: State, now: State): void {
   if (!program.incarnations && before.base !== now.base) throw new Error('explorer: a new incarnation began')
   if (!program.holders && now.holders.length > 0) throw new Error(`explorer: ${program.name}: has holders`)
+  if (!program.schedules && now.schedules.length + now.once.length > 0)
+    throw new Error(`explorer: ${program.name}: has schedules`)
   if (!program.quiet?.includes('sessions')) return
   const same = JSON.stringify(before.sessions) === JSON.stringify(now.sessions)
   if (!same) throw new Error(`explorer: ${program.name}: sessions is called quiet, and changes`)

@@ -1,12 +1,18 @@
+import { checkAnswers } from './answers.ts'
 import { type Call, nameOf, type Reply } from './calls.ts'
 import { Clients } from './clients.ts'
 import { checkFinish } from './finish.ts'
+import { mayBeRefused } from './role.ts'
 import { covers, type Finish, type Grant, grantsOf, isDead, type State, Violation } from './state.ts'
+import { Ticks } from './ticks.ts'
 
 /** What happened in one schedule, and whether it may. */
 export class Record {
   readonly clients = new Clients()
+  readonly #ticks = new Ticks()
   #state: State
+  /** Before the last commit. */
+  #before: State
   /** Open transactions that have pinned a grant, by actor. */
   readonly #pins = new Map<number, { key: string; token: number }>()
   readonly #highest = new Map<string, number>()
@@ -19,6 +25,7 @@ export class Record {
 
   constructor(state: State) {
     this.#state = state
+    this.#before = state
     this.#note(state)
   }
 
@@ -60,7 +67,7 @@ export class Record {
   returned(actor: number, call: Call, reply: Reply): void {
     if (reply.error !== undefined) {
       const refusals = call.isolation === 'read committed' ? ['FP003'] : ['FP003', '40001']
-      const expected = call.function === 'assert_held' && refusals.includes(reply.error)
+      const expected = mayBeRefused(call) && refusals.includes(reply.error)
       if (!expected)
         throw new Violation(
           `${call.words} failed: ${reply.error === '40P01' ? 'deadlock (40P01)' : reply.error}`,
@@ -87,7 +94,9 @@ export class Record {
   /** A commit, or time, has made this state of that one. */
   became(state: State): void {
     const before = this.#state
+    this.#before = before
     this.#state = state
+    this.#ticks.became(before, state)
     this.#checkPins(state)
     for (const grant of grantsOf(before)) this.#checkTaking(grant, before, state)
     for (const grant of grantsOf(state)) this.#checkGrant(grant, before, state)
@@ -115,27 +124,10 @@ export class Record {
     }
   }
 
+  /** Whether what was answered is what was committed. */
   checkAnswers(call: Call, reply: Reply): void {
-    if (call.function !== 'acquire' && call.function !== 'release_and_acquire') return
-    for (const { request, outcome, token, key } of reply.answers) {
-      const own = call.places.find(each => each.request === request && (key === null || each.key === key))
-      const known = request === null || !own ? undefined : this.clients.get(request, own.key)
-      if (!known || known.is === 'leaving' || known.is === 'gone') continue
-      const is = (each: { request: string | null; key: string }) =>
-        each.request === request && each.key === own?.key
-      const row = grantsOf(this.#state).find(is)
-      const ticket = this.#state.waiters.find(is)
-      const right =
-        outcome === 'granted'
-          ? row?.token === token
-          : outcome === 'queued'
-            ? ticket !== undefined
-            : outcome === 'follows'
-              ? ticket?.token === token
-              : !row && !ticket
-      if (!right)
-        throw new Violation(`${call.words} was answered ${outcome}, which is not what was committed`)
-    }
+    this.#ticks.answered(call, reply, this.#state)
+    checkAnswers(call, reply, { before: this.#before, state: this.#state, clients: this.clients })
   }
 
   /** @throws Violation when somebody was forgotten, or something was left over. */
@@ -179,10 +171,12 @@ export class Record {
     const old = this.#find(before, key, token)
     if (old && (old.token === token || row.mode !== 'exclusive')) {
       const isCancelled = request === null && this.clients.isGivenUp(old.request, key)
-      // Its turn was told: it was in the run, and is in line no more.
+      // Its turn was told: it was in the run, or might be passed what another had, and is in line no more.
       const isNext = before.waiters.some(
         each =>
-          each.request === request && each.key === key && each.token !== null && each.token <= row.tokenTo,
+          each.request === request &&
+          each.key === key &&
+          ((each.token !== null && each.token <= row.tokenTo) || each.follows),
       )
       if ((old.request !== request && !isCancelled && !isNext) || old.session !== session)
         throw new Violation(`two grants of ${key} under the same token ${token}`)

@@ -33,6 +33,10 @@ export function isNoticed(call: Call | undefined): boolean {
   )
 }
 
+/** Whether it is refused where its token is held no more. */
+export const mayBeRefused = (call: Call | undefined): boolean =>
+  call !== undefined && ['assert_held', 'take_tick', 'end_tick', 'record_once'].includes(call.function)
+
 /** Whether it runs in a transaction of the user's, for which nobody else may wait. */
 export const isGuard = (call: Call | undefined): boolean =>
   call !== undefined && ['assert_held', 'pin'].includes(call.function)

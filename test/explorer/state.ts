@@ -7,6 +7,10 @@ export interface State {
   readonly holders: readonly HolderRow[]
   readonly waiters: readonly Ticket[]
   readonly sessions: readonly SessionRow[]
+  readonly schedules: readonly ScheduleRow[]
+  readonly nodes: readonly NodeRow[]
+  readonly ticks: readonly TickRow[]
+  readonly once: readonly OnceRow[]
 }
 
 interface LockRow {
@@ -59,6 +63,8 @@ interface Ticket {
   readonly mode: 'shared' | 'permits' | null
   readonly permits: number | null
   readonly wide: boolean
+  /** Its process may pass permits on to it. */
+  readonly follows: boolean
 }
 
 interface SessionRow {
@@ -66,6 +72,37 @@ interface SessionRow {
   readonly generation: number
   readonly dead: boolean
   readonly expiresAt: number
+}
+
+interface ScheduleRow {
+  readonly name: string
+  readonly cron: string
+  readonly version: number | null
+  readonly attempts: number
+  /** Seconds since the schedule of the explorer began. */
+  readonly upto: number
+}
+
+interface NodeRow {
+  readonly name: string
+  readonly node: string
+  readonly cron: string
+  readonly version: number | null
+}
+
+export interface TickRow {
+  readonly name: string
+  readonly slot: number
+  readonly state: 'due' | 'started' | 'finished' | 'failed' | 'skipped' | 'missed'
+  readonly attempt: number
+  readonly token: number | null
+}
+
+interface OnceRow {
+  readonly key: string
+  readonly token: number
+  readonly result: unknown
+  readonly keptUntil: number
 }
 
 /** What came of a schedule when time passed over it, as `explorer.finish()` answers it. */

@@ -1,4 +1,4 @@
-// npm run faults -- [--profile ci|full|calm] [--seed S] [--seconds N] [--json] | --plant NAME|all | --replay FOLDER
+// npm run faults -- [--profile ci|full|calm] [--seed S] [--seconds N] [--folder F] [--json] | --plant NAME|all | --replay FOLDER
 import { randomBytes } from 'node:crypto'
 import { parseArgs } from 'node:util'
 import { saved } from './campaign.mjs'

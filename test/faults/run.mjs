@@ -1,8 +1,8 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { bites, toothless } from './bit.mjs'
 import { Campaign } from './campaign.mjs'
+import { runFolder } from './folder.mjs'
 import { load } from './load.mjs'
 import { leastRate, runOf } from './profiles.mjs'
 import { account, tell } from './story.mjs'
@@ -48,7 +48,7 @@ export async function runProfile(name, profile, seed, { quiet, folder }) {
 }
 
 async function runOnce(profile, seed, parent, say) {
-  const folder = mkdtempSync(join(parent ?? tmpdir(), `fencepost-faults-run-${seed}-`))
+  const folder = runFolder(parent, `run-${seed}`)
   const campaign = new Campaign({ ...profile, seed, folder })
   const counts = Object.fromEntries(profile.faults.map(fault => [fault, 0]))
   say(`seed ${seed}: ${folder}`)

@@ -1,6 +1,9 @@
 // Permits are passed on inside a process, without a call, to those who are next in line.
 import { describe, expect, test } from 'vitest'
 import type { Fencepost, Lock } from '../../src/index.ts'
+import { Passing } from '../../src/lock/passing.ts'
+import type { Request } from '../../src/lock/request.ts'
+import { Gate } from '../conformance/gate.ts'
 import { Stage } from '../conformance/stage.ts'
 import { ways } from '../conformance/ways.ts'
 import { until } from '../support/until.ts'
@@ -56,7 +59,8 @@ describe('permits passed on', () => {
     await second?.release()
     await (await locks[3])?.release()
     expect(await stage.holders('s')).toHaveLength(2)
-    expect(calls.slice(before).filter(name => name !== 'heartbeat')).toEqual([])
+    // Looks are due by themselves.
+    expect(calls.slice(before).filter(name => !['heartbeat', 'tick'].includes(name))).toEqual([])
     expect(client.metrics().passed).toBe(4)
     for (const lock of await Promise.all(locks)) await lock.release()
     expect(order).toEqual([0, 1, 2, 3, 4, 5])
@@ -111,6 +115,38 @@ describe('permits passed on', () => {
     expect(order).toEqual(['first', 'theirs', 'second', 'third'])
   })
 
+  test('what the database grants while it is told who has some is not left lying with the one that has gone', async () => {
+    const told = new Gate()
+    const calls: unknown[] = []
+    const database = stage.way.options.pool as { query: (text: string, values: unknown[]) => Promise<never> }
+    const query = async (text: string, values: unknown[] = []) => {
+      calls.push(values[0])
+      if (values[0] === 'turn') await told.opened
+      return await database.query(text, values)
+    }
+    // Its heartbeats, which would find it out as well, are twenty seconds apart.
+    const one = stage.client({ pool: { query }, poll: '100ms', ttl: '60s' })
+    const other = stage.client()
+    const order: string[] = []
+    const mine = await ask(one, 2, 'mine', order)
+    const theirs = await ask(other, 2, 'theirs', order)
+    const next = await ask(one, 2, 'next', order)
+    await until(
+      async () => (await stage.db.query(`select from ${stage.sql('waiters')} where follows`)).length === 1,
+    )
+    await one.tokenBase()
+    await (await mine.granted).release()
+    const lock = await next.granted
+    await until(() => calls.includes('turn'))
+    // That it has its turn is still on its way: it is the first in line.
+    await (await theirs.granted).release()
+    expect(await stage.waiting('s')).toBe(0)
+    told.open()
+    await until(async () => (await stage.holders('s')).length === 1)
+    await lock.release()
+    await until(async () => (await stage.holders('s')).length === 0)
+  })
+
   test('who has them for long is who people see', async () => {
     const client = stage.client({ poll: '100ms' })
     const order: string[] = []
@@ -125,4 +161,15 @@ describe('permits passed on', () => {
     expect((await client.query()).pending).toEqual([])
     await lock.release()
   })
+})
+
+test('who was told of as having some is in line until the database says otherwise', () => {
+  const passing = new Passing('s')
+  const lock = {} as Lock
+  passing.passOn({ id: 'next', details: { permits: 1 } } as Request, '5', lock)
+  const untold = () => passing.untold(token => token === '5')
+  expect(untold()).toEqual([{ key: 's', token: '5', request: 'next' }])
+  expect([untold(), passing.passed, passing.isEmpty]).toEqual([[], ['next'], false])
+  passing.forget(['next'])
+  expect(passing.isEmpty).toBe(true)
 })

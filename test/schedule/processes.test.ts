@@ -3,10 +3,12 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest
 import { inSchema } from '../forgery/support/sql.ts'
 import { Child } from '../support/child.ts'
 import { createDatabase, type TestDatabase } from '../support/database.ts'
+import { twist } from '../support/twist.ts'
 import { until } from '../support/until.ts'
 
 const script = new URL('./worker.mjs', import.meta.url)
 const eachSecond = '* * * * * *'
+const listening = twist.name === 'nolisten' ? { listen: false } : {}
 
 let db: TestDatabase
 let children: Child[] = []
@@ -24,7 +26,7 @@ afterEach(async () => {
 afterAll(() => db.drop())
 
 async function process(owner: string, ttl = '2s'): Promise<Child> {
-  const options = { connectionString: db.url, schema: db.schema, owner, ttl }
+  const options = { connectionString: db.twistedUrl, schema: db.schema, owner, ttl, ...listening }
   const child = new Child(script, { args: [JSON.stringify(options)] })
   children.push(child)
   await child.message('ready')
@@ -166,7 +168,7 @@ test('once: the one that works stands still, and what it has in the end is not r
 })
 
 test('a schedule keeps its process alive until its client is closed', async () => {
-  const child = new Child(new URL('./alive.mjs', import.meta.url), { args: [db.url, db.schema] })
+  const child = new Child(new URL('./alive.mjs', import.meta.url), { args: [db.twistedUrl, db.schema] })
   children.push(child)
   expect(await child.exit).toBe(0)
   expect(child.said).toEqual([{ name: 'ran' }])

@@ -1,5 +1,6 @@
 // What becomes of slots, by the SQL functions alone: the clock is moved, and each call is made when the test says so.
 import { describe, expect, test } from 'vitest'
+import { until } from '../support/until.ts'
 import { Node, type State } from './node.ts'
 import { at, ScheduleStage } from './stage.ts'
 
@@ -330,5 +331,28 @@ describe('rows', () => {
     await new Node(stage, 'other').announce({})
     expect(await node.look()).toBeUndefined()
     expect(await stage.ticks('s')).toEqual([])
+  })
+
+  // Regression: who announced it then was answered nothing, and was a node of a schedule that there was not.
+  test('of one that is announced while it is forgotten are there again: it begins anew', async () => {
+    const node = await nodeWith()
+    await stage.setClock('2025-12-01T00:00:00Z')
+    const forgetting = await stage.db.pool({ max: 1 }).connect()
+    try {
+      // What an announcement of another schedule does, stopped after it has found this one.
+      await forgetting.query('begin')
+      await forgetting.query(`select from ${stage.sql('schedules')} where name = 's' for update`)
+      const announced = node.announce({})
+      await until(async () => {
+        const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+        return (await stage.db.query(waiting)).length > 0
+      })
+      await forgetting.query(`delete from ${stage.sql('schedules')} where name = 's'`)
+      await forgetting.query(`delete from ${stage.sql('schedule_nodes')} where name = 's'`)
+      await forgetting.query('commit')
+      expect(await announced).toMatchObject({ edition: 1, open: false, drifts: false })
+    } finally {
+      forgetting.release(true)
+    }
   })
 })

@@ -50,9 +50,18 @@ create function explorer.state() returns jsonb language sql volatile as $$
       'permits', permits, 'level', level, 'released', released,
       'forcedUntil', extract(epoch from forced_until - '2026-01-01 00:00:00+00')::int) order by key, token), '[]') from holders),
     'waiters', (select coalesce(jsonb_agg(jsonb_build_object('ticket', ticket, 'key', key, 'session', session, 'request', request, 'token', token, 'mode', mode,
-      'permits', permits, 'wide', coalesce(wide, false)) order by ticket), '[]') from waiters),
+      'permits', permits, 'wide', coalesce(wide, false), 'follows', coalesce(follows, false)) order by ticket), '[]') from waiters),
     'sessions', (select coalesce(jsonb_agg(jsonb_build_object('id', id, 'generation', generation, 'dead', died is not null,
-      'expiresAt', extract(epoch from expires_at - '2026-01-01 00:00:00+00')::int) order by id), '[]') from sessions))
+      'expiresAt', extract(epoch from expires_at - '2026-01-01 00:00:00+00')::int) order by id), '[]') from sessions),
+    'schedules', (select coalesce(jsonb_agg(jsonb_build_object('name', name, 'cron', definition->>'cron', 'version', version,
+      'attempts', coalesce((definition->>'attempts')::int, 1),
+      'upto', extract(epoch from upto - '2026-01-01 00:00:00+00')::int) order by name), '[]') from schedules),
+    'nodes', (select coalesce(jsonb_agg(jsonb_build_object('name', name, 'node', node, 'cron', definition->>'cron', 'version', version)
+      order by name, node), '[]') from schedule_nodes),
+    'ticks', (select coalesce(jsonb_agg(jsonb_build_object('name', name, 'state', state, 'attempt', attempt, 'token', token,
+      'slot', extract(epoch from slot - '2026-01-01 00:00:00+00')::int) order by name, slot), '[]') from ticks),
+    'once', (select coalesce(jsonb_agg(jsonb_build_object('key', key, 'token', token, 'result', result,
+      'keptUntil', extract(epoch from kept_until - '2026-01-01 00:00:00+00')::int) order by key), '[]') from once))
 $$;
 
 create table explorer.saved_sessions as select * from sessions limit 0;
@@ -60,6 +69,10 @@ create table explorer.saved_locks as select * from locks limit 0;
 create table explorer.saved_holders as select * from holders limit 0;
 create table explorer.saved_waiters as select * from waiters limit 0;
 create table explorer.saved_events as select * from events limit 0;
+create table explorer.saved_schedules as select * from schedules limit 0;
+create table explorer.saved_nodes as select * from schedule_nodes limit 0;
+create table explorer.saved_ticks as select * from ticks limit 0;
+create table explorer.saved_once as select * from once limit 0;
 create table explorer.saved_rest (looked_at timestamptz, fencing bigint, ticket bigint, clock bigint);
 
 create function explorer.clear() returns void language plpgsql as $$
@@ -71,6 +84,10 @@ begin
   delete from holders;
   delete from locks;
   delete from sessions;
+  delete from schedules;
+  delete from schedule_nodes;
+  delete from ticks;
+  delete from once;
   update reaper set looked_at = '-infinity';
   perform setval('fencing', 100), setval(pg_get_serial_sequence('waiters', 'ticket'), 1, false), setval('explorer.clock', 0);
 end $$;
@@ -84,6 +101,14 @@ begin
   delete from explorer.saved_waiters;
   delete from explorer.saved_events;
   delete from explorer.saved_rest;
+  delete from explorer.saved_schedules;
+  delete from explorer.saved_nodes;
+  delete from explorer.saved_ticks;
+  delete from explorer.saved_once;
+  insert into explorer.saved_schedules select * from schedules;
+  insert into explorer.saved_nodes select * from schedule_nodes;
+  insert into explorer.saved_ticks select * from ticks;
+  insert into explorer.saved_once select * from once;
   insert into explorer.saved_sessions select * from sessions;
   insert into explorer.saved_locks select * from locks;
   insert into explorer.saved_holders select * from holders;
@@ -100,6 +125,14 @@ begin
   delete from holders;
   delete from locks;
   delete from sessions;
+  delete from schedules;
+  delete from schedule_nodes;
+  delete from ticks;
+  delete from once;
+  insert into schedules select * from explorer.saved_schedules;
+  insert into schedule_nodes select * from explorer.saved_nodes;
+  insert into ticks select * from explorer.saved_ticks;
+  insert into once select * from explorer.saved_once;
   insert into sessions select * from explorer.saved_sessions;
   insert into locks select * from explorer.saved_locks;
   insert into holders select * from explorer.saved_holders;

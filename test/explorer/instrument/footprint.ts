@@ -34,6 +34,10 @@ export const tables: readonly string[] = [
   'waiters',
   'events',
   'fences',
+  'schedules',
+  'schedule_nodes',
+  'ticks',
+  'once',
 ]
 
 export const nothing: Footprint = {

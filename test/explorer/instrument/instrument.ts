@@ -77,7 +77,7 @@ export async function instrument(control: Client, edits: readonly Edit[] = []): 
   }
   return {
     points: new Map(gates.points.map(point => [point.id, point])),
-    footprints: new Map(explored.map(name => [name, gates.reach(name)])),
+    footprints: new Map([...explored, ...inert].map(name => [name, gates.reach(name)])),
   }
 }
 

@@ -90,6 +90,32 @@ export const innerPoints: readonly InnerPoint[] = [
     in: 'select from locks l where l.key = any (take_all.keys) order by',
   },
   { function: 'downgrade', name: 'row found', in: 'perform from locks l where l.key = held.key for update' },
+  {
+    function: 'announce_schedule',
+    name: 'schedule found',
+    in: 'set said_at = judged where s.name = announce_schedule.schedule',
+  },
+  {
+    function: 'announce_schedule',
+    name: 'abandoned one found',
+    in: "from schedules s where s.said_at < judged - interval '90 days'",
+  },
+  {
+    function: 'leave_schedule',
+    name: 'schedule found',
+    in: 'from schedules s where s.name = leave_schedule.schedule for',
+  },
+  {
+    function: 'take_tick',
+    name: 'schedule found',
+    in: 'from schedules s where s.name = take_tick.schedule for',
+  },
+  {
+    function: 'end_tick',
+    name: 'schedule found',
+    in: 'from schedules s where s.name = end_tick.schedule for',
+  },
+  { function: 'record_once', name: 'old ones found', in: 'from once x where x.kept_until <= judged' },
 ]
 
 /** Where a token is drawn before its row is there: the gate stands between the two. */
@@ -151,6 +177,13 @@ export const explored: readonly string[] = [
   'new_incarnation',
   'grace',
   'force_release',
+  'announce_schedule',
+  'rule_schedule',
+  'leave_schedule',
+  'take_tick',
+  'record_ticks',
+  'end_tick',
+  'record_once',
 ]
 
 /** What they call, and the explorer takes as one with the statement that calls it. */
@@ -165,6 +198,12 @@ export const inert: readonly string[] = [
   'first_of',
   'may_move',
   'grants_of',
+  'schedule_time',
+  'moment',
+  'milliseconds',
+  'state_of_schedule',
+  'look_schedule',
+  'look_once',
 ]
 
 /** The same, and what they touch does not count: the server stays the same one, and durability is switched off. */
@@ -234,4 +273,12 @@ export const required: readonly string[] = [
   'pin: holder found',
   'take_all: rows found',
   'downgrade: row found',
+  'announce_schedule: insert into schedules',
+  'announce_schedule: abandoned one found',
+  'take_tick: schedule found',
+  'take_tick: update ticks t set state',
+  'end_tick: update ticks',
+  'record_ticks: insert into ticks',
+  'record_once: insert into once',
+  'record_once: old ones found',
 ]

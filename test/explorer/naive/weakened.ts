@@ -1,7 +1,9 @@
 import { acquire, at, release, token } from '../calls.ts'
 import type { Program } from '../program.ts'
+import { passing } from '../programs/passing.ts'
 import { readers } from '../programs/readers.ts'
 import { runs } from '../programs/runs.ts'
+import { once, ticking } from '../programs/schedules.ts'
 import { inTurn, letGo } from '../programs/scripts.ts'
 import { cancels, headDies, ownSession, queued, sessions, taken, twoKeys } from './programs.ts'
 import type { Variant } from './variant.ts'
@@ -177,6 +179,90 @@ export const mixed: readonly Variant[] = [
     program: of(readers, 'a guard comes too late for a key that goes to readers, and stays'),
     depth: 1,
     finds: /k was granted shared to S3, who wants it otherwise/,
+  },
+  {
+    name: 'permits that go back without a word of whom they were passed on to',
+    edits: [{ function: 'release_holders', from: 'if passed is not null then', to: 'if false then' }],
+    program: of(passing, 'permits that were passed on go back while another process looks'),
+    depth: 1,
+    finds: /has left r22 in line, which has had what it waits for/,
+  },
+]
+
+/** The same for what happens at times, and once. */
+export const timed: readonly Variant[] = [
+  {
+    name: 'a tick that is started by whoever says that he has the lease',
+    edits: [
+      {
+        function: 'take_tick',
+        from: "perform assert_held(take_tick.schedule || ':schedule', take_tick.token);",
+        to: '',
+      },
+    ],
+    program: of(ticking, 'a lease is given back while a call under it is late, and the next one comes'),
+    depth: 1,
+    finds: /was started under \d+, and (the lease is held )?under \d+|nobody has the lease/,
+  },
+  {
+    name: 'a tick that is ended by whoever has started it, whoever has the lease by now',
+    edits: [
+      {
+        function: 'end_tick',
+        from: "perform assert_held(end_tick.schedule || ':schedule', end_tick.token);",
+        to: '',
+      },
+    ],
+    program: of(ticking, 'a tick is due at the takeover from a session that ends'),
+    depth: 1,
+    finds: /nobody has the lease|was started under 101, and is finished by 102/,
+  },
+  {
+    name: 'a tick that is taken without a look at who takes at this moment',
+    edits: [
+      {
+        function: 'take_tick',
+        from: 'from schedules s where s.name = take_tick.schedule for no key update;',
+        to: 'from schedules s where s.name = take_tick.schedule;',
+      },
+    ],
+    program: of(ticking, 'a second attempt is started by a call that is sent twice, and its session closes'),
+    depth: 1,
+    finds: /was started again under 101|was started 3 times/,
+  },
+  {
+    name: 'a result that is recorded by whoever says that he has the lease',
+    edits: [
+      {
+        function: 'record_once',
+        from: "perform assert_held(record_once.key || ':once', record_once.token);",
+        to: '',
+      },
+    ],
+    program: of(once, 'a result is recorded at the takeover from a session that ends'),
+    depth: 1,
+    finds: /the result of k was recorded under 101, and the lease is/,
+  },
+  {
+    name: 'a result that is recorded again whatever is kept',
+    edits: [{ function: 'record_once', from: 'where o.token < excluded.token;', to: ';' }],
+    program: of(once, 'a result is recorded twice under one lease, which is given back'),
+    depth: 1,
+    finds:
+      /the result of k was first under 101, and is again under 101|the result of k was again under 101, and is first/,
+  },
+  {
+    name: 'old results that are deleted whoever has them at this moment',
+    edits: [
+      {
+        function: 'record_once',
+        from: 'order by x.kept_until limit 1000 for update skip locked));',
+        to: 'order by x.kept_until limit 1000));',
+      },
+    ],
+    program: of(once, 'a result is recorded anew while others delete the old ones'),
+    depth: 1,
+    finds: /the result of k is gone before its time/,
   },
 ]
 

@@ -7,7 +7,9 @@ import {
   type Place,
   raiseGeneration,
   release,
+  releasePermits,
   type Script,
+  tick,
   token,
 } from '../calls.ts'
 
@@ -41,6 +43,21 @@ export function* letGo(session: string, ...places: readonly Place[]): Script {
     const again = answers.filter(({ outcome }) => outcome === 'again')
     rest = rest.filter(place => again.some(answer => answer.token === place.token))
   }
+}
+
+/** Permits go back that were passed on to these, and once more if it is told to try `again`. */
+export function* giveBackPermits(session: string, place: Place, ...passed: readonly string[]): Script {
+  for (let attempt = 0; attempt < 2; attempt++) {
+    const { answers } = yield releasePermits(session, place, ...passed)
+    if (!answers.some(({ outcome }) => outcome === 'again')) return
+  }
+}
+
+/** Looks for a request that has had the permits under `had`, and gives back what others it was granted. */
+export function* givesBackGranted(session: string, key: string, request: string, had: number): Script {
+  const { answers } = yield tick(session, at(key, request))
+  const granted = answers.find(({ outcome, token: given }) => outcome === 'granted' && given !== had)
+  if (granted?.token != null) yield* giveBackPermits(session, token(key, granted.token))
 }
 
 /** Renews, and gives back what it is told was taken by hand. */

@@ -1,8 +1,7 @@
 import { randomBytes } from 'node:crypto'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { rmSync } from 'node:fs'
 import { Campaign } from '../campaign.mjs'
+import { runFolder } from '../folder.mjs'
 import { load } from '../load.mjs'
 import { tell } from '../story.mjs'
 import { plants } from './index.mjs'
@@ -36,7 +35,7 @@ export async function runPlants(name, { seed, folder }) {
 }
 
 async function runPlant(plant, seed, parent) {
-  const folder = mkdtempSync(join(parent ?? tmpdir(), `fencepost-faults-plant-${plant.name}-`))
+  const folder = runFolder(parent, `plant-${plant.name}`)
   const campaign = new Campaign({
     seed: `${seed} ${plant.name}`,
     folder,

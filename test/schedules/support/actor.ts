@@ -22,6 +22,8 @@ export interface Terms {
   readonly permits?: number
   readonly capacity?: number
   readonly wide?: boolean
+  /** The request by which the section around it has its lock. */
+  readonly context?: string
 }
 
 /** What a caller says it has seen: the highest base, the server's time, the milliseconds since. */
@@ -134,6 +136,18 @@ export class Actor {
   ): Promise<Answer[]> {
     const values = [this.session, keys, tokens.map(String), durable, row(seen)]
     return await this.#answers('release($1, $2, $3, $4, $5)', values)
+  }
+
+  /** Gives permits back that were passed on inside the process, to these requests one after the other. */
+  async releasePassed(key: string, token: bigint | null, passed: readonly string[]): Promise<Answer[]> {
+    const values = [this.session, [key], [String(token)], passed]
+    return await this.#answers('release($1, $2, $3, passed => $4)', values)
+  }
+
+  /** Says that permits were passed on to a request, inside the process. */
+  async turn(key: string, token: bigint | null, request: string): Promise<void> {
+    const values = [this.session, [key], [String(token)], [request]]
+    await this.sql('select $schema.turn($1, $2, $3, requests => $4)', values)
   }
 
   async releaseAndAcquire(
