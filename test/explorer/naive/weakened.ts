@@ -192,6 +192,13 @@ export const mixed: readonly Variant[] = [
 /** The same for what happens at times, and once. */
 export const timed: readonly Variant[] = [
   {
+    name: 'a schedule that is announced once, though it was forgotten meanwhile',
+    edits: [{ function: 'announce_schedule', from: 'exit when found;', to: 'exit;' }],
+    program: of(ticking, 'a schedule that was forgotten is announced while another finds it'),
+    depth: 1,
+    finds: /announces s, and there is none/,
+  },
+  {
     name: 'a tick that is started by whoever says that he has the lease',
     edits: [
       {
@@ -215,7 +222,7 @@ export const timed: readonly Variant[] = [
     ],
     program: of(ticking, 'a tick is due at the takeover from a session that ends'),
     depth: 1,
-    finds: /nobody has the lease|was started under 101, and is finished by 102/,
+    finds: /nobody has the lease|was started under 101, and is finished by 10\d/,
   },
   {
     name: 'a tick that is taken without a look at who takes at this moment',
