@@ -63,6 +63,8 @@ begin
     when 'waits_for' then (
       select jsonb_agg(jsonb_build_array(r.waiter, r.ticket::text, r.key, r.owner, r.blocker, r.alternative))
         from waits_for(session, (a->>'request')::uuid) r)
+    when 'withdraw_presence' then jsonb_build_array(jsonb_build_array(
+      withdraw_presence(session, (a->>'generation')::bigint, seen)))
     when 'clock_stepped' then jsonb_build_array(jsonb_build_array(clock_stepped(seen)))
     when 'settle' then (
       select jsonb_agg(jsonb_build_array(r.key, r.token::text, r.requests::text, r.tokens::text, r.last::text, r.forced)) from settle(session, seen) r)
@@ -177,7 +179,7 @@ begin
     'release', 'release_and_acquire', 'turn', 'downgrade', 'resize', 'waits_for', 'cancel', 'tick', 'settle', 'close_session', 'dispatch', 'invoke', 'release_and_notify', 'pin', 'pin_again', 'assert_held', 'fence',
     'transaction_status', 'schema_version', 'present', 'presented_setting', 'fence_table', 'unfence_table', 'fenced',
     'advisory_lock_within', 'query', 'incarnation', 'announce_schedule', 'leave_schedule', 'look_schedule', 'take_tick', 'end_tick',
-    'query_schedules', 'look_once', 'record_once', 'leader']);
+    'query_schedules', 'look_once', 'record_once', 'leader', 'show_presence', 'withdraw_presence', 'probe_presence', 'reap_absent']);
 end $$;
 
 -- What people on duty need besides: to see, to force, to set. Not the sessions in `events`.

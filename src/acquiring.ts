@@ -11,6 +11,7 @@ import type { SemaphoreHost } from './lock/semaphore.ts'
 import { entry, reenter, Tasks } from './lock/tasks.ts'
 import { type Metrics, outcomeOf } from './metrics.ts'
 import { fullKey } from './options.ts'
+import type { Apart } from './session/use.ts'
 import {
   type AcquireOptions,
   mostPermits,
@@ -58,15 +59,21 @@ export class Acquiring implements SemaphoreHost<PermitOptions> {
     return this.#ask(keys, options, orNull, capacity).promise
   }
 
+  /** Under a session that it does not share. */
+  askApart(key: string, options: AcquireOptions, apart: Apart | undefined): Promise<Lock> {
+    return this.#ask(key, options, false, undefined, apart).promise as Promise<Lock>
+  }
+
   async run<T>(
     keys: Keys,
     options: AcquireOptions,
     section: Section<T> | undefined,
     capacity?: number,
+    apart?: Apart,
   ): Promise<T> {
     if (typeof section !== 'function') throw new BadOptionError('want a function to run under the lock')
     const entered = entry()
-    const { promise, id } = this.#ask(keys, options, false, capacity)
+    const { promise, id } = this.#ask(keys, options, false, capacity, apart)
     const lock = (await promise) as Lock
     // The grant and the close may meet. A section that goes on may enter its own key once more.
     if (id !== undefined && this.#host.isClosed()) {
@@ -99,9 +106,10 @@ export class Acquiring implements SemaphoreHost<PermitOptions> {
     options: AcquireOptions,
     orNull: boolean,
     capacity?: number,
+    apart?: Apart,
   ): { promise: Promise<Lock | null>; id?: string } {
     try {
-      const details = readRequest(this.#host.settings, keys, options, orNull, capacity)
+      const details = { ...readRequest(this.#host.settings, keys, options, orNull, capacity), apart }
       const task = this.#tasks.holding(details.keys ?? [details.key])
       if (task) return { promise: Promise.resolve(reenter(task, details, options.reentrant ?? false)) }
       return this.#request(details)

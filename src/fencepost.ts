@@ -5,6 +5,7 @@ import { RunningWork } from './closing/running-work.ts'
 import { ClosingSignals, type SignalHandlers } from './closing/signals.ts'
 import { Calls } from './database/calls.ts'
 import { type MigrateResult, migrate } from './database/migrate.ts'
+import { PresenceCalls } from './database/presence-calls.ts'
 import { Roads } from './database/roads.ts'
 import { ScheduleCalls } from './database/schedule-calls.ts'
 import { SightCalls } from './database/sight-calls.ts'
@@ -52,7 +53,7 @@ import { type ForcedRelease, type ForceReleaseOptions, forceRelease } from './si
 import { type HealthOptions, type HealthReport, health } from './sight/health.ts'
 import { SightHost } from './sight/host.ts'
 import { type Overview, type QueryOptions, query } from './sight/query.ts'
-import { once, warnOfOpenGuard, warnOfPolling, warnOfWatchdog } from './warnings.ts'
+import { once, warnOfNoPresence, warnOfOpenGuard, warnOfPolling, warnOfWatchdog } from './warnings.ts'
 import { Watchdog } from './watchdog/watchdog.ts'
 import { within } from './within.ts'
 
@@ -61,7 +62,8 @@ const callTimeout = 10_000
 
 /**
  * A client. It opens its own connections when first used (one for heartbeats and notifications, one to ask, one to
- * give back), and one session in the database for each time to live in use.
+ * give back), and one session in the database for each time to live in use. An election with takeover 'fast' has one of
+ * either for itself.
  */
 export class Fencepost implements AsyncDisposable {
   readonly #settings: Settings
@@ -200,11 +202,28 @@ export class Fencepost implements AsyncDisposable {
       fullKey: key => fullKey(settings.namespace, key),
       hint: (channel, key) => this.#desk.hint(channel, key),
     })
+    const presences = new PresenceCalls(schema)
     this.#elections = {
       settings,
       closing: this.#shutdown.signal,
-      acquire: (name, options) => this.acquire(name, options),
-      withLock: (name, options, section) => this.#acquiring.run(name, options, section),
+      presence: {
+        calls: presences,
+        knowledge,
+        waking: () => roads.waking,
+        connect: (timeout, signal) => roads.direct('presence', timeout, signal),
+        withdraw: (session, generation) =>
+          Promise.any(
+            [roads.beat, roads.giveBack].map(wire =>
+              presences.withdraw(wire, callTimeout, session, generation, knowledge.witness()),
+            ),
+          ),
+        isWaiting: session => this.#line.queuedOf(session).length > 0,
+        look: (session, key) => this.#desk.look(session, [key]),
+        warn: once(warnOfNoPresence),
+      },
+      acquire: (name, options, apart) => this.#acquiring.askApart(name, options, apart),
+      withLock: (name, options, section, apart) =>
+        this.#acquiring.run(name, options, section, undefined, apart),
       leader: key => this.#sight.ask(on => this.#sight.calls.leader(on.wire, on.timeout, key)),
       wasReached: () => this.#desk.everReached,
     }

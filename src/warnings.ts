@@ -1,10 +1,10 @@
 import { messageOf } from './database/failure.ts'
 
 /** What a client says once, where nobody has asked. */
-export function once(tell: () => void): () => void {
+export function once<A extends unknown[]>(tell: (...about: A) => void): (...about: A) => void {
   let isTold = false
-  return () => {
-    if (!isTold) tell()
+  return (...about) => {
+    if (!isTold) tell(...about)
     isTold = true
   }
 }
@@ -14,6 +14,14 @@ export function warnOfPolling(): void {
     'this connection is not the server’s own, or brings no notification (a pooler?): waiting by polling. ' +
       'Give listen: { connectionString } a direct connection, or listen: false to say that this is meant.',
     { type: 'FencepostWarning', code: 'FENCEPOST_POLLING' },
+  )
+}
+
+export function warnOfNoPresence(why: string): void {
+  process.emitWarning(
+    `takeover 'fast' shows no presence, and a leader that is gone is found out when its ttl has run out: ${why}. ` +
+      'It is tried again',
+    { type: 'FencepostWarning', code: 'FENCEPOST_PRESENCE' },
   )
 }
 

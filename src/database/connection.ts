@@ -128,6 +128,19 @@ export class Connection {
     return this.direct
   }
 
+  /** Whether the server's process that answers is still the one that greeted us. */
+  async isOurs(timeout: number): Promise<boolean> {
+    const [row] = await this.query(
+      {
+        text: 'select pg_backend_pid() = $1::int',
+        values: [this.client.processID ?? null],
+        name: 'fencepost_ping',
+      },
+      timeout,
+    )
+    return row?.[0] === 't'
+  }
+
   /** Ends it at once, without a word to the server: a half-open socket would keep the process alive. */
   destroy(cause: unknown): void {
     if (!this.#isOpen) return

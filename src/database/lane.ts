@@ -170,3 +170,10 @@ export class FallbackWire implements Wire {
     }
   }
 }
+
+/** A connection as a wire. */
+export const wireOf = (connection: Connection): Wire => ({
+  direct: connection.direct,
+  isOpen: connection.isOpen,
+  query: (statement, timeout) => connection.query(statement(connection.direct), timeout),
+})

@@ -1,3 +1,4 @@
+import type { Connection } from './connection.ts'
 import { FallbackWire, Lane, type Wire } from './lane.ts'
 import { Listener } from './listener.ts'
 import type { PoolLike, Queryable } from './ports.ts'
@@ -31,6 +32,9 @@ export class Roads {
   readonly giveBack: Wire
   readonly contended: Wire
   readonly #lanes: Lane[] = []
+  /** Connections that are somebody's alone. */
+  readonly #apart = new Set<Connection>()
+  readonly #listenAt: PoolLike | string | undefined
   readonly #listener: Listener | undefined
   readonly #options: RoadsOptions
   #isClosed = false
@@ -46,6 +50,7 @@ export class Roads {
       : this.ask
     const others = [...this.#lanes]
     const listenAt = typeof listen === 'object' ? listen.connectionString : ofOurs ? database : undefined
+    this.#listenAt = listenAt
     if (listenAt === undefined) {
       this.beat = this.ask
       return
@@ -72,7 +77,7 @@ export class Roads {
 
   /** Connections that are open. */
   get connections(): number {
-    return this.#lanes.filter(lane => lane.isOpen).length
+    return this.#lanes.filter(lane => lane.isOpen).length + this.#apart.size
   }
 
   /** Notifications received so far. */
@@ -83,7 +88,29 @@ export class Roads {
   async close(): Promise<void> {
     this.#isClosed = true
     this.#listener?.stop()
-    await Promise.all(this.#lanes.map(lane => lane.close()))
+    await Promise.all([...this.#lanes.map(lane => lane.close()), ...[...this.#apart].map(one => one.end())])
+  }
+
+  /**
+   * A connection that is the caller's alone, where notifications go and straight to the server, with our settings; undefined:
+   * it is not known to be straight. The caller ends it.
+   *
+   * @throws BrokenConnection, NotMigratedError, ServerTooOldError
+   */
+  async direct(name: string, timeout: number, signal: AbortSignal): Promise<Connection | undefined> {
+    if (this.#listenAt === undefined || !this.isListening) return undefined
+    const connect = connector(this.#listenAt, `fencepost ${name}`, this.#options.schema)
+    const connection = await connect(timeout, signal)
+    this.#apart.add(connection)
+    connection.onClose = () => this.#apart.delete(connection)
+    try {
+      if ((await connection.claim(timeout)) && !this.#isClosed && !signal.aborted) return connection
+      await connection.end()
+      return undefined
+    } catch (error) {
+      connection.destroy(error)
+      throw error
+    }
   }
 
   #lane(name: string, from: PoolLike | string, idleFor?: number): Lane {

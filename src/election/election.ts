@@ -7,7 +7,8 @@
  *                          |  given up; the place in line lost: idle
  *
  * The row in `locks` is authoritative for everybody else, the lock's own clock for us: `isLeader` is false by the time that the
- * row can name another. An election object is one candidate, and leads at most once at a time.
+ * row can name another. An election object is one candidate, and leads at most once at a time. With takeover 'fast' it has a
+ * session of its own (`presence/`), which ends when it neither campaigns nor leads.
  */
 import { randomUUID } from 'node:crypto'
 import { whenAborted } from '../abort.ts'
@@ -31,6 +32,7 @@ import {
   type ObserveOptions,
   readElection,
 } from './options.ts'
+import { Presence } from './presence/presence.ts'
 import { Term } from './term.ts'
 
 export class Election {
@@ -41,6 +43,8 @@ export class Election {
   readonly #host: ElectionHost
   readonly #settings: ElectionSettings
   readonly #request: AcquireOptions
+  /** Under takeover 'fast': its own session. */
+  readonly #presence: Presence | undefined
   #term: Term | undefined
   #candidacy: 'campaign' | 'lead' | undefined
 
@@ -48,9 +52,10 @@ export class Election {
   constructor(name: string, options: ElectionOptions, host: ElectionHost) {
     this.#key = fullKey(host.settings.namespace, name)
     this.#settings = readElection(options, host.settings.ttl)
-    const { ttl, value } = this.#settings
+    const { ttl, value, grace } = this.#settings
     this.name = name
     this.#host = host
+    this.#presence = grace === undefined ? undefined : new Presence(this.#key, ttl, grace, host.presence)
     // Any delay, none as well, keeps it out of runs: who leads is to be in the row from the first moment.
     this.#request = { ttl, metadata: { identity: this.identity, value }, lockDelay: 0 }
   }
@@ -70,9 +75,11 @@ export class Election {
     const { signal, timeout } = checkOptions(options)
     this.#enter('campaign')
     try {
-      return await this.#begin(await this.#host.acquire(this.name, { ...this.#request, signal, timeout }))
+      const request = { ...this.#request, signal, timeout }
+      return await this.#begin(await this.#host.acquire(this.name, request, this.#presence))
     } finally {
       this.#candidacy = undefined
+      this.#rest()
     }
   }
 
@@ -94,13 +101,14 @@ export class Election {
         key: this.#key,
         closing,
         hold: (signal: AbortSignal, section: (lock: Lock) => Promise<void>) =>
-          withLock(this.name, { ...this.#request, signal }, section),
+          withLock(this.name, { ...this.#request, signal }, section, this.#presence),
         begin: (lock: Lock) => this.#begin(lock),
         wasReached,
       }
       await whileAlive(new Leading(host, callback, options).run())
     } finally {
       this.#candidacy = undefined
+      this.#rest()
     }
   }
 
@@ -115,7 +123,11 @@ export class Election {
     const term = this.#term
     if (!term) return 'already'
     term.stop(new NotHeldError(`the leadership of ${JSON.stringify(this.#key)} is resigned`, this.#key))
-    if (this.#candidacy !== 'lead') return await term.finish()
+    if (this.#candidacy !== 'lead') {
+      const outcome = await term.finish()
+      this.#rest()
+      return outcome
+    }
     if (term.isFinished) return 'already'
     return isInside(term) ? 'released' : await term.over
   }
@@ -154,17 +166,23 @@ export class Election {
     void this.#term?.finish()
     this.#term = undefined
     this.#candidacy = candidacy
+    this.#presence?.begin()
+  }
+
+  /** Whoever neither campaigns nor leads shows no presence. */
+  #rest(): void {
+    if (this.#candidacy === undefined && !this.#term?.isOpen) this.#presence?.end()
   }
 
   /** It has waited: what was granted may be over by now. */
   async #begin(lock: Lock): Promise<Term> {
-    const { reserve, onLost, ttl } = this.#settings
+    const { reserve, onLost, ttl, grace } = this.#settings
     try {
       if (lock.state === 'suspended') await lock.renew()
       const term = new Term(lock, reserve)
       this.#term = term
       if (onLost === 'exit')
-        whenAborted(term.signal, () => exitUnlessOver(lock, marginOf(ttl) / 2, () => term.isFinished))
+        whenAborted(term.signal, () => exitUnlessOver(lock, marginOf(grace ?? ttl) / 2, () => term.isFinished))
       return term
     } catch (error) {
       await lock.release()

@@ -10,6 +10,7 @@ import type { Wire } from '../database/lane.ts'
 import { UnreachableError } from '../errors.ts'
 import { ticks } from '../metrics.ts'
 import type { Session } from '../session/session.ts'
+import type { Use } from '../session/use.ts'
 import type { Counter } from './counter.ts'
 import type { Desk } from './desk.ts'
 import type { Batch } from './intake.ts'
@@ -67,8 +68,8 @@ export class Asker {
    */
   join(session: Session, key: string): Batch | undefined {
     if (session.isUnsettled || session.isOver || this.#isSent(key)) return undefined
-    if (this.#desk.options.sessions.current(session.ttl) !== session) return undefined
-    const ours = (request: Request) => request.key === key && request.details.ttl === session.ttl
+    if (this.#desk.options.sessions.current(session.use) !== session) return undefined
+    const ours = (request: Request) => request.key === key && request.use === session.use
     const taken = this.#queue.filter(ours)
     if (
       taken.length === 0 ||
@@ -157,7 +158,7 @@ export class Asker {
     const isAnyDue = returner.isAnyDue
     const batch: Request[] = []
     const rest: Request[] = []
-    let ttl: number | undefined
+    let use: Use | undefined
     for (const request of this.#queue) {
       if (request.givenUp) {
         // It may have been asked for before: an answer was lost.
@@ -167,8 +168,8 @@ export class Asker {
       if (request.stage === 'done') continue
       // What is about to be given back may be asked for in the same call.
       const goesAlong = isAnyDue && returner.isDue(request.key)
-      if (!goesAlong) ttl ??= request.details.ttl
-      if (!goesAlong && batch.length < batchSize && request.details.ttl === ttl) batch.push(request)
+      if (!goesAlong) use ??= request.use
+      if (!goesAlong && batch.length < batchSize && request.use === use) batch.push(request)
       else rest.push(request)
     }
     this.#queue = rest
@@ -177,11 +178,11 @@ export class Asker {
 
   async #askFor(batch: Request[]): Promise<Rest | undefined> {
     const { sessions, calls, callTimeout, knowledge, metrics } = this.#desk.options
-    const ttl = batch[0]?.details.ttl
-    if (ttl === undefined) return undefined
+    const use = batch[0]?.use
+    if (use === undefined) return undefined
     let session: Session | undefined
     try {
-      session = sessions.current(ttl) ?? (await sessions.open(ttl))
+      session = sessions.current(use) ?? (await sessions.open(use))
       this.#desk.everReached = true
       if (session.isUnsettled) await session.settleGeneration(this.#wire, callTimeout)
       const under = session

@@ -10,6 +10,7 @@ import type { TransactionHost } from '../guard/transaction.ts'
 import { type Metrics, ticks } from '../metrics.ts'
 import type { Knowledge } from '../session/knowledge.ts'
 import type { Session } from '../session/session.ts'
+import type { Use } from '../session/use.ts'
 import { Counter } from './counter.ts'
 import { deadlockOf } from './deadlock.ts'
 import type { Line } from './line.ts'
@@ -34,7 +35,7 @@ export interface DeskOptions {
   readonly poll: number
   readonly channel: string
   readonly line: Line
-  readonly sessions: { current(ttl: number): Session | undefined; open(ttl: number): Promise<Session> }
+  readonly sessions: { current(use: Use): Session | undefined; open(use: Use): Promise<Session> }
   readonly guards: TransactionHost
   readonly running: RunningWork
   readonly metrics: Metrics

@@ -3,6 +3,7 @@ import type { Asked } from '../database/answers.ts'
 import { AbortedError, type FencepostError, LockTimeoutError, LostError } from '../errors.ts'
 import { outcomeOf, ticks } from '../metrics.ts'
 import type { Session } from '../session/session.ts'
+import type { Apart, Use } from '../session/use.ts'
 import type { Lock, LockDetails } from './lock.ts'
 import { nextRequestId } from './request-id.ts'
 
@@ -15,6 +16,8 @@ export interface RequestOptions extends LockDetails {
   /** Milliseconds that the key is to rest if its holder is lost. */
   readonly lockDelay: number | undefined
   readonly ttl: number
+  /** A session that it does not share; undefined: the one of its ttl. */
+  readonly apart?: Apart | undefined
   /** A try is answered at once: it has no place in line. */
   readonly waits: boolean
   /** What a try that finds the key taken ends with: null, or an error. */
@@ -100,6 +103,11 @@ export class Request implements Asked {
 
   get keys(): readonly string[] | undefined {
     return this.details.keys
+  }
+
+  /** Under which session it is asked for. */
+  get use(): Use {
+    return this.details.apart ?? this.details.ttl
   }
 
   /** Whether it waits for a key. */

@@ -9,7 +9,8 @@
  *   over   (refused: `expired`; trust ran out: `unreachable`, or `expired` where no renewal had failed) - for good
  *
  * Trust ends at (just before the last answered renewal was sent) + ttl - margin, by the monotonic clock: the database
- * counts from when it received the same renewal, which is later, so the holder knows first.
+ * counts from when it received the same renewal, which is later, so the holder knows first. Where the session shows
+ * presence, it may end before (`bound`).
  */
 import { randomUUID } from 'node:crypto'
 import type { Beat } from '../database/answers.ts'
@@ -21,6 +22,8 @@ import type { Watch, Watchdog } from '../watchdog/watchdog.ts'
 import { type Moment, now, trustAt } from './clock.ts'
 import { type Holding, Holdings } from './holdings.ts'
 import type { Knowledge } from './knowledge.ts'
+import { endOf, type Trust, type TrustBound, worthOf } from './trust.ts'
+import type { Use } from './use.ts'
 
 /** Milliseconds before the database may give away what a session holds: there its own trust ends. */
 export const marginOf = (ttl: number): number => Math.max(200, ttl / 20)
@@ -41,6 +44,7 @@ export interface SessionHost {
 
 export class Session {
   readonly id: string = randomUUID()
+  readonly use: Use
   readonly ttl: number
   /** How long an answered renewal is trusted, from its sending, in milliseconds. */
   readonly span: number
@@ -60,6 +64,8 @@ export class Session {
   closeBy: number = Number.POSITIVE_INFINITY
   /** Once it is over: nothing that ran under it runs any more, so that no key need rest. */
   hasStopped = false
+  /** What shortens its trust. */
+  bound: TrustBound | undefined
   #since: Moment
   #over: LossReason | undefined
   #isDegraded = false
@@ -71,12 +77,14 @@ export class Session {
   readonly #watch: Watch | undefined
   readonly #host: SessionHost
 
-  constructor(host: SessionHost, ttl: number) {
+  constructor(host: SessionHost, use: Use) {
+    const ttl = typeof use === 'number' ? use : use.ttl
     this.#host = host
+    this.use = use
     this.ttl = ttl
     this.span = ttl - marginOf(ttl)
     this.#since = now()
-    this.#watch = host.watchdog?.watch((ttl - this.span) / 2)
+    this.#watch = host.watchdog?.watch((typeof use === 'number' ? marginOf(ttl) : use.margin) / 2)
     this.held = this.#watch
       ? new Holdings(holdsAny => (holdsAny ? this.#arm() : this.#watch?.off()))
       : new Map()
@@ -138,22 +146,29 @@ export class Session {
   /** Looks at the clocks now. Over is final: what is held has been told before this returns. */
   trust(): 'held' | 'degraded' | 'suspended' | 'over' {
     const trust = this.#clocks()
-    if (trust === 'suspended') void this.beat()
+    if (trust === 'suspended') this.#prove()
     if (trust !== 'trusted') return trust
-    return this.#isDegraded ? 'degraded' : 'held'
+    return this.#isDegraded || this.bound?.isFailing ? 'degraded' : 'held'
   }
 
   /** Milliseconds of trust left; 0 when there is none. */
   remaining(): number {
     const trust = this.trust()
     if (trust === 'over' || trust === 'suspended') return 0
-    return this.#since.monotonic + this.span - performance.now()
+    return endOf(this.#trusts()) - performance.now()
+  }
+
+  /** What shortens its trust does so from another moment, or no more. */
+  boundMoved(): void {
+    if (this.#over) return
+    this.#arm()
+    this.#watchTrust()
   }
 
   /** Renews now. @throws LostError, UnreachableError */
   async renew(key: string): Promise<void> {
     const before = this.#since
-    await this.beat()
+    await Promise.all([this.beat(), this.bound?.refresh()])
     if (this.#over) throw new LostError(key, this.#over)
     if (this.#since === before) {
       throw new UnreachableError(`the renewal failed: ${messageOf(this.#lastFailure)}`, {
@@ -185,6 +200,7 @@ export class Session {
     this.closeBy = performance.now() + this.ttl
     clearTimeout(this.#beatTimer)
     clearTimeout(this.#trustTimer)
+    this.bound?.stop()
     const lost = [...this.held.values()]
     this.held.clear()
     for (const holding of lost) holding.lose(reason)
@@ -194,11 +210,26 @@ export class Session {
 
   #clocks(): 'trusted' | 'suspended' | 'over' {
     if (this.#over) return 'over'
-    const trust = trustAt(this.#since, this.span)
+    const trust = this.bound ? worthOf(this.#trusts()) : trustAt(this.#since, this.span)
     // While a renewal is unanswered nobody has said that it expired; with none of them it was we who stood still.
-    if (trust === 'over')
-      this.end(this.#isDegraded || this.#beating !== undefined ? 'unreachable' : 'expired')
+    if (trust === 'over') {
+      const isUnanswered = this.#isDegraded || this.#beating !== undefined || this.bound?.isFailing
+      this.end(isUnanswered ? 'unreachable' : 'expired')
+    }
     return trust
+  }
+
+  #trusts(): Trust[] {
+    const own = { since: this.#since, span: this.span }
+    const bound = this.bound?.trust
+    return bound ? [own, bound] : [own]
+  }
+
+  /** Has renewed what the wall clock alone says is over. */
+  #prove(): void {
+    if (trustAt(this.#since, this.span) === 'suspended') void this.beat()
+    const bound = this.bound?.trust
+    if (bound && trustAt(bound.since, bound.span) === 'suspended') void this.bound?.refresh()
   }
 
   async #beat(): Promise<void> {
@@ -254,14 +285,14 @@ export class Session {
   }
 
   #arm(): void {
-    if (this.held.size > 0) this.#watch?.until(this.#since.monotonic + this.span)
+    if (this.held.size > 0) this.#watch?.until(endOf(this.#trusts()))
   }
 
   /** Node's timers fire up to a millisecond early: then it is set again. */
   #watchTrust(): void {
     clearTimeout(this.#trustTimer)
     if (this.trust() === 'over') return
-    const left = this.#since.monotonic + this.span - performance.now()
+    const left = endOf(this.#trusts()) - performance.now()
     this.#trustTimer = setTimeout(() => this.#watchTrust(), Math.max(Math.ceil(left), 1))
     this.#trustTimer.unref()
   }

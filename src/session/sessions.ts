@@ -1,10 +1,14 @@
 import type { Wire } from '../database/lane.ts'
 import { Session, type SessionHost } from './session.ts'
+import type { Use } from './use.ts'
 
-/** The sessions of one client: one for each time to live, opened when it is first needed and again when it is over. */
+/**
+ * The sessions of one client: one for each time to live, and those apart; opened when it is first needed and again when it is
+ * over.
+ */
 export class Sessions {
-  readonly #byTtl = new Map<number, Session>()
-  readonly #opening = new Map<number, Promise<Session>>()
+  readonly #byUse = new Map<Use, Session>()
+  readonly #opening = new Map<Use, Promise<Session>>()
   readonly #host: SessionHost
   readonly #wire: Wire
   readonly #timeout: number
@@ -23,34 +27,35 @@ export class Sessions {
   }
 
   /** The one that is open, if it is not over. */
-  current(ttl: number): Session | undefined {
-    const session = this.#byTtl.get(ttl)
+  current(use: Use): Session | undefined {
+    const session = this.#byUse.get(use)
     return session && session.trust() !== 'over' ? session : undefined
   }
 
   /** @throws what the call throws; the next one tries again */
-  async open(ttl: number): Promise<Session> {
-    let opening = this.#opening.get(ttl)
+  async open(use: Use): Promise<Session> {
+    let opening = this.#opening.get(use)
     if (!opening) {
-      opening = this.#open(ttl).finally(() => this.#opening.delete(ttl))
-      this.#opening.set(ttl, opening)
+      opening = this.#open(use).finally(() => this.#opening.delete(use))
+      this.#opening.set(use, opening)
     }
     return await opening
   }
 
   all(): Session[] {
-    return [...this.#byTtl.values()]
+    return [...this.#byUse.values()]
   }
 
   forget(session: Session): void {
-    if (this.#byTtl.get(session.ttl) === session) this.#byTtl.delete(session.ttl)
+    if (this.#byUse.get(session.use) === session) this.#byUse.delete(session.use)
   }
 
-  async #open(ttl: number): Promise<Session> {
+  async #open(use: Use): Promise<Session> {
     for (;;) {
-      const session = new Session(this.#host, ttl)
+      const session = new Session(this.#host, use)
       if (!(await session.open(this.#wire, this.#timeout, this.#about()))) continue
-      this.#byTtl.set(ttl, session)
+      this.#byUse.set(use, session)
+      if (typeof use !== 'number') use.opened(session)
       return session
     }
   }

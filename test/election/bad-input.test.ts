@@ -21,7 +21,14 @@ describe('an election is refused', () => {
       'a renew deadline below half of the ttl': { renewDeadline: '4s' },
       'a renew deadline after the end of trust': { renewDeadline: 9_501 },
       'a renew deadline by a ttl of its own': { ttl: '20s', renewDeadline: '9s' },
-      'a takeover that is not there yet': { takeover: 'fast' },
+      'a takeover that there is not': { takeover: 'slow' },
+      'a grace without takeover fast': { grace: '3s' },
+      'a grace that is no duration': { takeover: 'fast', grace: 'soon' },
+      'a grace of another kind': { takeover: 'fast', grace: {} },
+      'a grace below half a second': { takeover: 'fast', grace: 499 },
+      'a grace above the ttl': { takeover: 'fast', grace: 10_001 },
+      'a grace above a ttl of its own': { takeover: 'fast', ttl: '2s', grace: '3s' },
+      'takeover fast with a renew deadline': { takeover: 'fast', renewDeadline: '6s' },
       'another thing to do on a loss': { onLost: 'throw' },
     }),
   )('%s', (_, options) => {
@@ -32,7 +39,9 @@ describe('an election is refused', () => {
 
   test('by a message that says what there is', () => {
     const refused = (options: object) => () => fp.election('e', options as ElectionOptions)
-    expect(refused({ takeover: 'fast' })).toThrow("takeover: want 'ttl', which is all there is yet")
+    expect(refused({ takeover: 'slow' })).toThrow("takeover: want 'ttl' or 'fast'")
+    expect(refused({ takeover: 'fast', grace: 1 })).toThrow('grace: want 500 to 10000 ms')
+    expect(refused({ grace: '3s' })).toThrow("grace: goes with takeover: 'fast'")
     expect(refused({ onLost: 'x' })).toThrow("onLost: want 'exit'")
     expect(refused({ renewDeadline: 1 })).toThrow('renewDeadline: want 5000 to 9500 ms')
     expect(refused({ value: 'x'.repeat(999) })).toThrow('value: want JSON of at most 900 bytes')
@@ -51,6 +60,10 @@ test('what fits is taken, to the last byte', () => {
   fp.election('x'.repeat(997))
   fp.election('e', { value: 'x'.repeat(898), renewDeadline: 9_500, takeover: 'ttl', onLost: 'exit' })
   fp.election('e', { renewDeadline: '5s', ttl: undefined, value: undefined })
+  fp.election('e', { takeover: 'fast' })
+  fp.election('e', { takeover: 'fast', ttl: '1s', grace: undefined, renewDeadline: undefined })
+  fp.election('e', { takeover: 'fast', grace: 500 })
+  fp.election('e', { takeover: 'fast', grace: '10s' })
 })
 
 describe('a call is refused', () => {

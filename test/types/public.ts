@@ -183,8 +183,9 @@ void election.lead(async term => {
 })
 // @ts-expect-error a callback is needed
 void election.lead()
-// @ts-expect-error there is no other yet
-fp.election('e', { takeover: 'fast' })
+fp.election('e', { takeover: 'fast', grace: '3s' })
+// @ts-expect-error there is no other
+fp.election('e', { takeover: 'slow' })
 // @ts-expect-error it exits or does nothing
 fp.election('e', { onLost: 'throw' })
 // @ts-expect-error a name is text

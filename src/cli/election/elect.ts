@@ -1,5 +1,6 @@
 import { Command } from 'commander'
-import { AbortedError } from '../../errors.ts'
+import { type ElectionOptions, readElection } from '../../election/options.ts'
+import { AbortedError, BadOptionError } from '../../errors.ts'
 import { requireUrl, schemaOption, urlOption } from '../database-options.ts'
 import { attend } from '../run/attend.ts'
 import type { Notes } from '../run/notes.ts'
@@ -10,6 +11,8 @@ import { withClient } from '../run/with-client.ts'
 
 interface ElectFlags extends Omit<RunFlags, 'wait'> {
   readonly value?: string
+  readonly takeover: string
+  readonly takeoverGrace?: string
 }
 
 /** `fencepost elect`: runs a command while it leads. */
@@ -24,7 +27,9 @@ export function electVerb(finish: (code: number) => void): Command {
     .option('--ttl <duration>', 'how long a leader outlives its process', '30s')
     .option('--value <text>', 'what the leader says of itself, an address for instance')
     .option('--timeout <duration>', 'how long to wait to be elected; exit 75 then (default: for ever)')
-    .option('--grace <duration>', 'from SIGTERM to SIGKILL when the term is lost; at most ttl/3', '5s')
+    .option('--takeover <how>', 'fast: a leader is gone when its connection is, for the grace, and not its ttl alone', 'ttl')
+    .option('--takeover-grace <duration>', 'of --takeover fast: how long that may be gone (default: 3s)')
+    .option('--grace <duration>', 'from SIGTERM to SIGKILL when the term is lost; at most ttl/3, or a third of the takeover grace', '5s')
     .option('--foreground', 'leave the command in our process group, with our terminal')
     .option('--json', 'what is said on stderr: one line of JSON each')
   return verb.action(async (name: string, command: string[], flags: ElectFlags) => {
@@ -32,23 +37,33 @@ export function electVerb(finish: (code: number) => void): Command {
     finish(
       await attend(name, flags.json === true, (notes, signals) => {
         const plan = readPlan(name, command, { ...flags, wait: true })
-        return runElected(plan, flags.value, url, notes, signals)
+        const options = readOptions(flags)
+        // There is to be time for it when trust, which is no longer than that, comes to its end.
+        const { grace = plan.ttl } = readElection(options, plan.ttl)
+        const mended = { ...plan, grace: Math.min(plan.grace, Math.floor(grace / 3)) }
+        return runElected(mended, options, url, notes, signals)
       }),
     )
   })
 }
 
+/** @throws BadOptionError, before anything is started */
+function readOptions({ value, takeover, takeoverGrace: grace }: ElectFlags): ElectionOptions {
+  if (takeover !== 'ttl' && takeover !== 'fast') throw new BadOptionError("--takeover: want 'ttl' or 'fast'")
+  return grace === undefined ? { value, takeover } : { value, takeover, grace }
+}
+
 /** Campaigns, runs, resigns; answers the exit code. @throws what `campaign` throws: the command was not started */
 function runElected(
   plan: Plan,
-  value: string | undefined,
+  options: ElectionOptions,
   url: string,
   notes: Notes,
   signals: Signals,
 ): Promise<number> {
   const { key, timeout } = plan
   return withClient(plan, url, async fp => {
-    const election = fp.election(key, { value })
+    const election = fp.election(key, options)
     const { lock } = await election.campaign({ timeout, signal: signals.gaveUp })
     // The election and the signal may meet.
     if (signals.gaveUp.aborted) throw new AbortedError(key, signals.gaveUp.reason)
