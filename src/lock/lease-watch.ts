@@ -2,6 +2,8 @@ import type { Lock } from './lock.ts'
 
 /** Milliseconds between two looks while the lock is suspended: the next answer says whether it is held. */
 const suspendedLook = 100
+/** And while it is held. */
+const leastLook = 100
 
 /**
  * Tells when what runs under a lock must begin to end: as long before trust ends as the grace takes, so that nothing of it
@@ -30,7 +32,8 @@ export class LeaseWatch {
     if (state === 'lost') this.#tell(0)
     else if (!this.#isOver && state === 'suspended') this.#again(suspendedLook)
     else if (!this.#isOver && remaining <= this.#grace) this.#tell(remaining)
-    else if (!this.#isOver) this.#again(remaining - this.#grace)
+    // Trust may become shorter meanwhile, where the session comes to show presence.
+    else if (!this.#isOver) this.#again(Math.min(remaining - this.#grace, Math.max(this.#grace / 4, leastLook)))
     return !this.#isOver
   }
 

@@ -81,9 +81,11 @@ const published = [
   ...[
     'present',
     'presented_setting',
+    'probe_presence',
     'query',
     'query_schedules',
     'raise_generation',
+    'reap_absent',
     'record_once',
     'release',
     'release_and_acquire',
@@ -91,10 +93,11 @@ const published = [
     'resize',
     'schema_version',
     'settle',
+    'show_presence',
     'take_tick',
     'tick',
   ],
-  ...['transaction_status', 'turn', 'unfence_table', 'waits_for'],
+  ...['transaction_status', 'turn', 'unfence_table', 'waits_for', 'withdraw_presence'],
 ]
 
 test('a role without a grant may do nothing at all', async () => {

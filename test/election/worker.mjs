@@ -2,9 +2,9 @@
 import { listen, say } from '../support/worker.mjs'
 
 const { Fencepost } = await import('../../dist/index.js')
-const { url, schema, ttl, stubborn, by } = JSON.parse(process.argv[2] ?? '{}')
+const { url, schema, ttl, stubborn, by, ...options } = JSON.parse(process.argv[2] ?? '{}')
 const fp = new Fencepost({ connectionString: url, schema, ttl })
-const election = fp.election('e', { onLost: 'exit' })
+const election = fp.election('e', { onLost: 'exit', ...options })
 
 /** Until it is told to end, or, if it listens, that its term does. */
 function work({ token, signal }) {

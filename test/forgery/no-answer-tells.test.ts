@@ -66,6 +66,7 @@ describe.each(['application', 'operator'] as const)('the %s role', kind => {
     await one.acquire('one', { label: 'label', metadata: { a: 1 } })
     await two.acquire('two')
     await two.election('led', { value: 'what it says' }).campaign()
+    await one.election('led fast', { takeover: 'fast' }).campaign()
     for (const session of [mine, closing]) {
       await snoop.query(inSchema(db, `select * from $schema.open_session($1, '60s')`), [session])
     }
@@ -81,6 +82,7 @@ describe.each(['application', 'operator'] as const)('the %s role', kind => {
     }
     const waits: Promise<unknown>[] = [
       one.election('led').campaign(),
+      one.election('led fast', { takeover: 'fast' }).campaign(),
       one.acquire('two'),
       one.acquire('mine'),
       two.acquire('mine too'),
@@ -166,6 +168,7 @@ describe.each(['application', 'operator'] as const)('the %s role', kind => {
       ['heartbeat', json({})],
       ['open_session', json({ session: randomUUID(), ttl: '30s' })],
       ['raise_generation', json({ generation: 5 })],
+      ['withdraw_presence', json({ generation: 7 })],
       ['release', json({ keys: ['dispatched'], tokens: [held.dispatched] })],
       ['release', json({ session: null })],
       ['settle', json({})],
@@ -313,6 +316,28 @@ describe.each(['application', 'operator'] as const)('the %s role', kind => {
       ],
       present: [['select $schema.present($1, 9)', 'one']],
       presented_setting: [['select $schema.presented_setting()']],
+      show_presence: [
+        [`select $schema.show_presence($1, 1, '3s')`, mine],
+        [`select $schema.show_presence($1, 1, '3s')`, mine],
+        [`select $schema.show_presence($1, 1, '1s')`, randomUUID()],
+        ['select $schema.show_presence(null, null, null)'],
+      ],
+      probe_presence: [
+        ['select * from $schema.probe_presence($1, $2)', mine, 'one'],
+        ['select * from $schema.probe_presence($1, $2)', mine, 'led fast'],
+        ['select * from $schema.probe_presence(null, $1)', 'mine'],
+        ['select * from $schema.probe_presence(null, null)'],
+      ],
+      reap_absent: [
+        [`select $schema.reap_absent('one', 'x', 1)`],
+        [`select $schema.reap_absent('led fast', p.peer, p.generation) from $schema.probe_presence($1, 'led fast') p`, mine],
+        ['select $schema.reap_absent(null, null, null)'],
+      ],
+      withdraw_presence: [
+        ['select $schema.withdraw_presence($1, 2)', mine],
+        ['select $schema.withdraw_presence($1, 2)', randomUUID()],
+        ['select $schema.withdraw_presence(null, null)'],
+      ],
       query: [['select $schema.query()'], ['select $schema.query($1)', 'one']],
       raise_generation: [
         ['select $schema.raise_generation($1, 1)', randomUUID()],
