@@ -9,7 +9,7 @@ import { leftovers, tables } from './server/record.mjs'
 const { startProxy } = await load('../support/proxy.ts')
 const { Child } = await load('../support/child.ts')
 const script = new URL('worker/main.mjs', import.meta.url)
-const counted = { guarded: 4, fenced: 3, rw: 3, several: 7, election: 2 }
+const counted = { guarded: 4, fenced: 3, rw: 3, several: 7, election: 2, fast: 2 }
 const keys = Object.entries(counted).flatMap(([name, count]) =>
   Array.from({ length: count }, (_, i) => `${name}:${i + 1}`),
 )

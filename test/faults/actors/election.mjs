@@ -17,10 +17,21 @@ export const election = {
   },
 }
 
-async function candidacy(ctx, key) {
+/** Candidates of two elections in which a leader that is gone is found out by its connection. */
+export const fastElection = {
+  name: 'fast-election',
+  copies: 1,
+  plants: ['grace-not-awaited', 'trust-not-shortened'],
+  async start(ctx) {
+    const key = `fast:${ctx.random.pick([1, 2])}`
+    while (ctx.running) await candidacy(ctx, key, { takeover: 'fast', grace: '1s' })
+  },
+}
+
+async function candidacy(ctx, key, options = {}) {
   const { random } = ctx
   const id = ctx.id()
-  const election = ctx.fp.election(key, { value: id })
+  const election = ctx.fp.election(key, { value: id, ...options })
   ctx.log('candidacy', 'invoke', id, { key, identity: election.identity })
   const ending = new AbortController()
   const until = now() + random.between(500, 9_000)

@@ -1,6 +1,6 @@
 import { alone } from './alone.mjs'
 import { byHand } from './by-hand.mjs'
-import { election } from './election.mjs'
+import { election, fastElection } from './election.mjs'
 import { fenced } from './fenced.mjs'
 import { guarded } from './guarded.mjs'
 import { keeper } from './keeper.mjs'
@@ -31,4 +31,5 @@ export const actors = [
   several,
   schedule,
   election,
+  fastElection,
 ]

@@ -78,6 +78,17 @@ export const clientFaults = [
     },
   },
   {
+    // As if its process were gone: the server ends what it had, and it cannot come back.
+    name: 'abandoned',
+    bite: 'connectionsCut',
+    async run({ worker, random }) {
+      await worker.proxy.accept(false)
+      worker.proxy.cut()
+      await sleep(random.between(1_300, 2_800))
+      await worker.proxy.accept(true)
+    },
+  },
+  {
     name: 'delay',
     bite: 'delayed',
     async run({ worker, random, bit }) {

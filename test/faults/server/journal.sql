@@ -118,7 +118,7 @@ begin
     perform audit.note('opened', null, new.id, null, null, new.owner, null);
   elsif old.died is null and new.died is not null then
     perform audit.note('died', null, new.id, null, null, new.owner, jsonb_build_object(
-      'expired', old.expires_at <= clock_timestamp(), 'ttl', extract(epoch from new.ttl) * 1000,
+      'expired', old.expires_at <= clock_timestamp(), 'absent', current_query() like '%reap_absent%', 'ttl', extract(epoch from new.ttl) * 1000,
       'holds', (select count(*) from fencepost.locks l where l.session = new.id and not l.released)
                + (select count(*) from fencepost.holders h where h.session = new.id and not h.released)));
   elsif old.died is not null and new.expires_at > old.expires_at then
