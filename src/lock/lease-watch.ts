@@ -3,7 +3,7 @@ import type { Lock } from './lock.ts'
 /** Milliseconds between two looks while the lock is suspended: the next answer says whether it is held. */
 const suspendedLook = 100
 /** And while it is held. */
-const leastLook = 100
+const leastLook = 250
 
 /**
  * Tells when what runs under a lock must begin to end: as long before trust ends as the grace takes, so that nothing of it
