@@ -1,5 +1,5 @@
-import { seenBy } from './arguments.ts'
 import type { Witness } from './answers.ts'
+import { seenBy } from './arguments.ts'
 import { Calling, text, truth } from './calling.ts'
 import type { Wire } from './lane.ts'
 

@@ -182,7 +182,9 @@ export class Election {
       const term = new Term(lock, reserve)
       this.#term = term
       if (onLost === 'exit')
-        whenAborted(term.signal, () => exitUnlessOver(lock, marginOf(grace ?? ttl) / 2, () => term.isFinished))
+        whenAborted(term.signal, () =>
+          exitUnlessOver(lock, marginOf(grace ?? ttl) / 2, () => term.isFinished),
+        )
       return term
     } catch (error) {
       await lock.release()

@@ -83,14 +83,19 @@ export function readElection(options: ElectionOptions, defaultTtl: number): Elec
   }
 }
 
-function readGrace({ takeover = 'ttl', grace, renewDeadline }: ElectionOptions, ttl: number): number | undefined {
+function readGrace(
+  { takeover = 'ttl', grace, renewDeadline }: ElectionOptions,
+  ttl: number,
+): number | undefined {
   if (takeover !== 'ttl' && takeover !== 'fast') throw new BadOptionError("takeover: want 'ttl' or 'fast'")
   if (takeover === 'ttl') {
     if (grace !== undefined) throw new BadOptionError("grace: goes with takeover: 'fast'")
     return undefined
   }
   if (renewDeadline !== undefined)
-    throw new BadOptionError("renewDeadline: not with takeover: 'fast', under which trust is as short as the grace")
+    throw new BadOptionError(
+      "renewDeadline: not with takeover: 'fast', under which trust is as short as the grace",
+    )
   return milliseconds('grace', grace ?? Math.min(defaultGrace, ttl), leastGrace, ttl)
 }
 

@@ -33,7 +33,8 @@ export class LeaseWatch {
     else if (!this.#isOver && state === 'suspended') this.#again(suspendedLook)
     else if (!this.#isOver && remaining <= this.#grace) this.#tell(remaining)
     // Trust may become shorter meanwhile, where the session comes to show presence.
-    else if (!this.#isOver) this.#again(Math.min(remaining - this.#grace, Math.max(this.#grace / 4, leastLook)))
+    else if (!this.#isOver)
+      this.#again(Math.min(remaining - this.#grace, Math.max(this.#grace / 4, leastLook)))
     return !this.#isOver
   }
 

@@ -330,7 +330,10 @@ describe.each(['application', 'operator'] as const)('the %s role', kind => {
       ],
       reap_absent: [
         [`select $schema.reap_absent('one', 'x', 1)`],
-        [`select $schema.reap_absent('led fast', p.peer, p.generation) from $schema.probe_presence($1, 'led fast') p`, mine],
+        [
+          `select $schema.reap_absent('led fast', p.peer, p.generation) from $schema.probe_presence($1, 'led fast') p`,
+          mine,
+        ],
         ['select $schema.reap_absent(null, null, null)'],
       ],
       withdraw_presence: [

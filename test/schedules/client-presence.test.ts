@@ -42,7 +42,9 @@ async function presence(): Promise<Shown | undefined> {
 async function shows(count: number): Promise<void> {
   await until(
     async () => {
-      const rows = await stage.sql('select from $schema.sessions where presence_boot is not null and died is null')
+      const rows = await stage.sql(
+        'select from $schema.sessions where presence_boot is not null and died is null',
+      )
       return rows.length === count
     },
     { what: `${count} show their presence` },
@@ -101,7 +103,7 @@ test('one whose connection the server ends goes on, under the same token, and sh
   )
   const after = await until(async () => {
     const shown = await presence()
-    return shown?.isShown && shown.generation > (before?.generation ?? 0) && shown
+    return shown?.isShown && shown.generation > (before?.generation ?? 0) ? shown : undefined
   })
   expect(after.id).toBe(before?.id)
   expect([leader.isLeader, campaign.state]).toEqual([true, 'open'])
@@ -146,7 +148,7 @@ test('the reply that says that it is shown is lost: it is withdrawn, and shown u
   await dropped
   const again = await until(async () => {
     const shown = await presence()
-    return shown?.isShown && shown.generation > 1 && shown
+    return shown?.isShown && shown.generation > 1 ? shown : undefined
   })
   expect(again.generation).toBeGreaterThanOrEqual(3)
   expect(election.isLeader).toBe(true)

@@ -27,9 +27,17 @@ export function electVerb(finish: (code: number) => void): Command {
     .option('--ttl <duration>', 'how long a leader outlives its process', '30s')
     .option('--value <text>', 'what the leader says of itself, an address for instance')
     .option('--timeout <duration>', 'how long to wait to be elected; exit 75 then (default: for ever)')
-    .option('--takeover <how>', 'fast: a leader is gone when its connection is, for the grace, and not its ttl alone', 'ttl')
+    .option(
+      '--takeover <how>',
+      'fast: a leader is gone when its connection is, for the grace, and not its ttl alone',
+      'ttl',
+    )
     .option('--takeover-grace <duration>', 'of --takeover fast: how long that may be gone (default: 3s)')
-    .option('--grace <duration>', 'from SIGTERM to SIGKILL when the term is lost; at most ttl/3, or a third of the takeover grace', '5s')
+    .option(
+      '--grace <duration>',
+      'from SIGTERM to SIGKILL when the term is lost; at most ttl/3, or a third of the takeover grace',
+      '5s',
+    )
     .option('--foreground', 'leave the command in our process group, with our terminal')
     .option('--json', 'what is said on stderr: one line of JSON each')
   return verb.action(async (name: string, command: string[], flags: ElectFlags) => {

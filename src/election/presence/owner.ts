@@ -107,7 +107,8 @@ export class Owner implements TrustBound {
     const { waking, connect, warn } = this.#host
     while (waking() === 'connecting' && !this.#isStopped) await this.#pause(wayPause)
     if (this.#isStopped) return true
-    const connection = waking() === 'listening' ? await connect(connectTimeout, this.#ending.signal) : undefined
+    const connection =
+      waking() === 'listening' ? await connect(connectTimeout, this.#ending.signal) : undefined
     // The way may have been lost meanwhile.
     const isStraight = connection ? await this.#stay(connection) : waking() === 'connecting'
     if (!isStraight && !this.#isStopped) warn('there is no connection straight to the server (a pooler?)')

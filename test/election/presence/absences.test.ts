@@ -18,30 +18,30 @@ const there = (generation?: string) => peer('leader', false, generation)
 const others = [peer('a', false), peer('b', false), peer('c', false)]
 
 /** What was answered, each 100 ms after the last. @returns when the leader may be buried */
-function after(leader: readonly (Peer | undefined)[], rest: readonly Peer[] = others): number | undefined {
+function dueAfter(leader: readonly (Peer | undefined)[], rest: readonly Peer[] = others): number | undefined {
   const absences = new Absences()
-  leader.forEach((one, i) => absences.note(one ? [one, ...rest] : rest, i * 100))
+  for (const [i, one] of leader.entries()) absences.note(one ? [one, ...rest] : rest, i * 100)
   return absences.dueAt(gone())
 }
 
 describe('an absence', () => {
   test('is due a grace after the first answer that told of it', () => {
-    expect(after([gone()])).toBe(grace)
-    expect(after([there(), there(), gone(), gone(), gone()])).toBe(200 + grace)
+    expect(dueAfter([gone()])).toBe(grace)
+    expect(dueAfter([there(), there(), gone(), gone(), gone()])).toBe(200 + grace)
   })
 
   test('is none of who is there, or is not known', () => {
-    expect(after([there()])).toBeUndefined()
-    expect(after([undefined])).toBeUndefined()
+    expect(dueAfter([there()])).toBeUndefined()
+    expect(dueAfter([undefined])).toBeUndefined()
   })
 
   test('is over when it is there once', () => {
-    expect(after([gone(), gone(), there()])).toBeUndefined()
-    expect(after([gone(), gone(), there(), gone()])).toBe(300 + grace)
+    expect(dueAfter([gone(), gone(), there()])).toBeUndefined()
+    expect(dueAfter([gone(), gone(), there(), gone()])).toBe(300 + grace)
   })
 
   test('begins anew in another generation: it was there in between, and trusted', () => {
-    expect(after([gone('1'), gone('1'), gone('2'), gone('2')])).toBe(200 + grace)
+    expect(dueAfter([gone('1'), gone('1'), gone('2'), gone('2')])).toBe(200 + grace)
   })
 
   test('begins anew after a gap', () => {
@@ -53,7 +53,7 @@ describe('an absence', () => {
   })
 
   test('begins anew where it was not told of in between', () => {
-    expect(after([gone(), undefined, undefined, gone()])).toBe(300 + grace)
+    expect(dueAfter([gone(), undefined, undefined, gone()])).toBe(300 + grace)
   })
 
   test('begins anew on another connection', () => {
@@ -73,7 +73,7 @@ describe('who vanishes with most of the others', () => {
   /** @param answers who is gone by each, a tenth of a grace apart */
   function due(answers: readonly (readonly string[])[]): number | undefined {
     const absences = new Absences()
-    answers.forEach((absent, i) => absences.note(all(absent), i * 100))
+    for (const [i, absent] of answers.entries()) absences.note(all(absent), i * 100)
     return absences.dueAt(gone())
   }
 

@@ -119,7 +119,7 @@ describe('trust', () => {
 
   test('stays as short as it is until a withdrawal is answered', async () => {
     await shown()
-    connections[0]?.onClose(new Error('reset'))
+    await connections[0]?.end()
     expect(owner.isFailing).toBe(true)
     await until(() => withdrawals.made.length === 1)
     expect(withdrawals.last.args).toEqual(['s', 2])
@@ -135,7 +135,7 @@ describe('trust', () => {
 
   test('stays short where the session is said to be over: a heartbeat is to tell', async () => {
     await shown()
-    connections[0]?.onClose(new Error('reset'))
+    await connections[0]?.end()
     withdrawals.last.answer(false)
     await until(() => beats === 1)
     expect(owner.trust).toBeDefined()

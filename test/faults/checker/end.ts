@@ -35,7 +35,8 @@ export const givenBack: Rule = ({ journal }) => {
   for (const entry of journal) {
     const { event, session, key, token, request, xid, seq, detail } = entry
     // One whose presence was gone is buried as one that has expired.
-    if (event === 'died' && detail.expired === false && detail.absent !== true) closed.set(last.get(xid) ?? seq, entry)
+    if (event === 'died' && detail.expired === false && detail.absent !== true)
+      closed.set(last.get(xid) ?? seq, entry)
     const own = has.get(String(session)) ?? new Map<string, Entry>()
     has.set(String(session), own)
     if (event === 'joined') own.set(`${key} ${token}`, entry)
