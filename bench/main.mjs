@@ -7,7 +7,8 @@ import { parseArgs } from 'node:util'
 const folder = fileURLToPath(new URL('.', import.meta.url))
 const names = readdirSync(new URL('./benches/', import.meta.url)).map(file => file.replace(/\.mjs$/, ''))
 
-const usage = `usage: npm run bench -- NAME [--json] [--rounds N] [--seconds S] [--grants N] [--all] [--postgres NAME=VALUE]...
+const usage = `usage: npm run bench -- NAME [--json] [--rounds N] [--seconds S] [--grants N] [--all]
+  [--takeover ttl|fast] [--postgres NAME=VALUE]...
   NAME is one of: ${names.join(', ')}`
 
 /** @returns {import('./harness/run.mjs').Arguments} */
@@ -20,6 +21,7 @@ function readArguments() {
       seconds: { type: 'string' },
       grants: { type: 'string' },
       all: { type: 'boolean' },
+      takeover: { type: 'string' },
       postgres: { type: 'string', multiple: true, default: [] },
     },
   })
@@ -31,6 +33,7 @@ function readArguments() {
     window: seconds && seconds * 1000,
     grants: readNumber('grants', values.grants, 1_000_000, true),
     all: values.all,
+    takeover: readTakeover(values.takeover),
   }
   return {
     name,
@@ -51,6 +54,12 @@ function readNumber(option, text, most, whole = false) {
   const value = Number(text)
   if (value > 0 && value <= most && (!whole || Number.isInteger(value))) return value
   throw new Error(`--${option} wants ${whole ? 'a whole number from 1' : 'more than 0'} to ${most}`)
+}
+
+/** @param {string | undefined} takeover */
+function readTakeover(takeover) {
+  if (takeover === undefined || takeover === 'ttl' || takeover === 'fast') return takeover
+  throw new Error('--takeover wants ttl or fast')
 }
 
 /** @param {string[]} settings `NAME=VALUE` each */

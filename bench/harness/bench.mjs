@@ -7,6 +7,7 @@ import { startEtcd, startRedis } from './servers.mjs'
  * @property {number} window milliseconds that a judged cell is measured for
  * @property {number} grants how many a bench waits for that counts grants
  * @property {boolean} all a bench that measures some of its cells as a rule measures all of them
+ * @property {'ttl' | 'fast'} takeover of elections: by what a leader that is gone is found out
  * @property {Record<string, string>} postgresSettings lines of postgresql.conf, for experiments
  */
 
@@ -18,6 +19,7 @@ export class Bench {
   window
   grants
   all
+  takeover
   /** @type {Partial<Record<'redis' | 'etcd', import('./servers.mjs').Server>>} */
   #servers = {}
 
@@ -25,12 +27,13 @@ export class Bench {
    * @param {import('./postgres.mjs').PostgresServer} postgres
    * @param {Options} options
    */
-  constructor(postgres, { rounds, window, grants, all }) {
+  constructor(postgres, { rounds, window, grants, all, takeover }) {
     this.postgres = postgres
     this.rounds = rounds
     this.window = window
     this.grants = grants
     this.all = all
+    this.takeover = takeover
   }
 
   /**

@@ -1,8 +1,4 @@
-import { fork } from 'node:child_process'
-import { once } from 'node:events'
-import { fileURLToPath } from 'node:url'
-import { defer } from './cleanup.mjs'
-import { Refusal } from './refusal.mjs'
+import { startProcess } from './process.mjs'
 
 /**
  * What a peer is started with.
@@ -45,49 +41,13 @@ import { Refusal } from './refusal.mjs'
  * @param {string} module the file's name in `peers/`, without extension
  */
 export async function startPeer(module) {
-  const worker = fileURLToPath(new URL('./worker.mjs', import.meta.url))
   const peer = new URL(`../peers/${module}.mjs`, import.meta.url)
-  const child = fork(worker, [peer.href], { execArgv: ['--expose-gc'], serialization: 'advanced' })
-  const exited = once(child, 'exit')
-  defer(async () => {
-    if (child.exitCode !== null || child.signalCode !== null) return
-    child.kill('SIGKILL')
-    await exited
-  })
-
-  let calls = 0
-  /** @type {Map<number, { resolve: (result: any) => void, reject: (error: Error) => void }>} */
-  const open = new Map()
-  child.on('message', (/** @type {any} */ { id, failure, result }) => {
-    if (failure) open.get(id)?.reject(new Refusal(`${module}: ${failure}`))
-    else open.get(id)?.resolve(result)
-    open.delete(id)
-  })
-  void exited.then(([code, signal]) => {
-    for (const { reject } of open.values()) {
-      reject(new Refusal(`${module}: its process ended (${signal ?? code})`))
-    }
-  })
-  const reply = (/** @type {number} */ id) =>
-    new Promise((resolve, reject) => {
-      open.set(id, { resolve, reject })
-    })
-
+  const { ready, call } = await startProcess('worker.mjs', [peer.href], module)
   /** @type {Description} */
-  const ready = await reply(0)
-  /**
-   * @param {string} name one of the worker's calls
-   * @param {unknown} [argument]
-   * @returns {Promise<any>}
-   */
-  const call = (name, argument) => {
-    const id = ++calls
-    child.send({ id, call: name, argument })
-    return reply(id)
-  }
+  const description = ready
   return {
     module,
-    ...ready,
+    ...description,
     /** @param {Context} context */
     start: context => call('start', context),
     /**

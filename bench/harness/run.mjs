@@ -5,12 +5,12 @@ import { useDisk } from './folders.mjs'
 import { describeError } from './refusal.mjs'
 import { columns, formatReport } from './table.mjs'
 
-/** @typedef {Pick<import('./bench.mjs').Options, 'rounds' | 'window' | 'grants' | 'all'>} Lengths */
+/** @typedef {Pick<import('./bench.mjs').Options, 'rounds' | 'window' | 'grants' | 'all' | 'takeover'>} Lengths */
 
 /** @typedef {{ name: string, json: boolean, lengths: Partial<Lengths>, postgresSettings: Record<string, string> }} Arguments */
 
-/** How long a bench takes that does not say. */
-const LENGTHS = { rounds: 5, window: 2_000, grants: 10_000, all: false }
+/** How long a bench takes that does not say. @type {Lengths} */
+const LENGTHS = { rounds: 5, window: 2_000, grants: 10_000, all: false, takeover: 'ttl' }
 
 /**
  * A module in `benches/`.

@@ -1,31 +1,19 @@
 // A process of its own for one peer: no peer runs on code that another one's use has made slower, and none on a heap
-// that another one has filled. The parent calls by name, and may call again before it has been answered.
+// that another one has filled.
+import { answer } from './answering.mjs'
 import { Contest } from './contest.mjs'
 import { measure } from './measure.mjs'
-import { describeError } from './refusal.mjs'
 import { workSections } from './sections.mjs'
 import { series } from './series.mjs'
 
 const [peerModule = ''] = process.argv.slice(2)
 
-process.on('disconnect', () => process.exit())
-// A Ctrl-C reaches the whole group: the parent decides.
-process.on('SIGINT', () => {})
-
-try {
+await answer(async () => {
   /** @type {{ peer: import('./peer.mjs').Peer }} */
   const { peer } = await import(peerModule)
   const { name, version, settings, needs } = peer
-  /** @type {Record<string, (argument: any) => unknown>} */
-  const calls = callsOf(peer)
-  process.on('message', async (/** @type {any} */ { id, call, argument }) => {
-    const answer = async () => ({ id, result: await calls[call]?.(argument) })
-    process.send?.(await answer().catch(error => ({ id, failure: describeError(error) })))
-  })
-  process.send?.({ id: 0, result: { name, version, settings, needs } })
-} catch (error) {
-  process.send?.({ id: 0, failure: describeError(error) })
-}
+  return { ready: { name, version, settings, needs }, calls: callsOf(peer) }
+})
 
 /**
  * What the parent may call.

@@ -133,9 +133,10 @@ export class Session {
     this.#forced.add(token)
     const holding = this.held.get(token)
     if (!holding) return
-    this.held.delete(token)
+    // Told first: while those who are told keep the loop busy, the watchdog has its eye on it.
     holding.lose('forced')
-    this.#host.onForced(this, holding, token)
+    // Of several keys it has been given back by now, with the others.
+    if (this.held.delete(token)) this.#host.onForced(this, holding, token)
   }
 
   /** When the last answered renewal was sent, in milliseconds since 1970 by the wall clock. */

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { latestVersion } from '../../src/database/migrations/catalog.ts'
 import { fencepost } from './fencepost.ts'
@@ -114,4 +115,9 @@ test('help is not', async () => {
   for (const flag of ['--check', '--wait', '--sql', '--grant', '--grant-operator', '--max-ttl', '--down']) {
     expect(ran.out).toContain(flag)
   }
+})
+
+test('version is the package’s', async () => {
+  const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
+  expect(await fencepost(['--version'])).toEqual({ code: 0, out: `${version}\n`, errors: '' })
 })

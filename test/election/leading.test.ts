@@ -72,6 +72,19 @@ test('a callback that throws pauses from a quarter of a second on, twice as long
   await leading
 })
 
+test('how long a pause is, up to half of it, is chance; its end is not waited for', async () => {
+  const random = vi.spyOn(Math, 'random').mockReturnValueOnce(0).mockReturnValueOnce(1)
+  const leading = lead()
+  await vi.advanceTimersByTimeAsync(0)
+  await expectPause(250, 250)
+  await expectPause(1_000, 1_000)
+  random.mockRestore()
+  expect(vi.getTimerCount()).toBe(1)
+  stop.abort()
+  await leading
+  expect(vi.getTimerCount()).toBe(0)
+})
+
 test('one that has led for half a minute, or has ended by itself, begins anew', async () => {
   const leading = lead()
   await vi.advanceTimersByTimeAsync(0)

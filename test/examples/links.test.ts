@@ -16,6 +16,7 @@ describe.each([
   'docs/guarding.md',
   'docs/shutdown.md',
   'docs/elections.md',
+  'docs/choosing-a-ttl.md',
   'bench/README.md',
 ])('%s', document => {
   const text = read(document)

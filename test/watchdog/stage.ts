@@ -1,5 +1,5 @@
 import { escapeIdentifier } from 'pg'
-import { afterAll, afterEach, beforeAll } from 'vitest'
+import { afterAll, afterEach, beforeAll, expect } from 'vitest'
 import { Fencepost, type Lock } from '../../src/index.ts'
 import { Child, type Message } from '../support/child.ts'
 import { createDatabase, type TestDatabase } from '../support/database.ts'
@@ -82,6 +82,12 @@ export class Stage {
   async next(key: string): Promise<Lock> {
     if (!this.#other) throw new Error('not before the first test')
     return await this.#other.acquire(key)
+  }
+
+  /** Takes a key from its holder. */
+  async force(key: string): Promise<void> {
+    if (!this.#other) throw new Error('not before the first test')
+    expect(await this.#other.forceRelease(key, { reason: 'a test' })).toMatchObject({ outcome: 'forced' })
   }
 
   /** One statement straight to the database; `$schema` stands for ours. */

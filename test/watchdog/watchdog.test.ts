@@ -98,6 +98,27 @@ describe('it lives', () => {
   })
 })
 
+describe('an operator took what it holds', () => {
+  test('it is told, and lives: the watchdog knows of the end of trust, and of nothing else', async () => {
+    const holder = await stage.holder()
+    await holder.hold('forced')
+    await stage.force('forced')
+    expect(await holder.message('lost')).toMatchObject({ key: 'forced', reason: 'forced' })
+    expect(await holder.block(3 * ttl)).toMatchObject({ states: { forced: 'lost' } })
+    expect(holder.lastWords).toEqual([])
+  })
+
+  test('those who are told of it keep its loop busy: it is killed when trust would have ended', async () => {
+    const holder = await stage.holder()
+    await holder.hold('forced on', { lingers: long })
+    await stage.force('forced on')
+    expect(await holder.message('lost')).toMatchObject({ key: 'forced on', reason: 'forced' })
+    expect(await holder.exit).toBe('SIGKILL')
+    expect(holder.lastWords).toHaveLength(1)
+    await (await stage.next('forced on')).release()
+  })
+})
+
 describe('it is killed', () => {
   test('when it goes on after it was stopped, and its loop is busy', async () => {
     const holder = await stage.holder()
