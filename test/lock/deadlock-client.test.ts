@@ -6,9 +6,12 @@ import { until } from '../support/until.ts'
 
 let db: TestDatabase
 let clients: Fencepost[]
+/** Those who are no task of a ring, and part of it. */
+let behind: Promise<unknown>[]
 beforeEach(async () => {
   db = await createDatabase()
   clients = []
+  behind = []
 })
 afterEach(async () => {
   await Promise.all(clients.map(client => client.close()))
@@ -47,31 +50,82 @@ const outcomeOf = (settled: PromiseSettledResult<unknown>) =>
       ? 'deadlock'
       : settled.reason
 
-describe('a circle is told to one of it, and the others get on', () => {
+/** One place of a ring: what its task holds, what the one before it asks for, and what that waits for, as the circle tells. */
+interface Place {
+  hold(fp: Fencepost, work: () => Promise<void>, other: Fencepost): Promise<void>
+  ask(fp: Fencepost): Promise<void>
+  readonly steps: readonly string[]
+}
+
+const places = {
+  'exclusive locks': key => ({
+    hold: (fp, work) => fp.withLock(key, work),
+    ask: fp => fp.withLock(key, () => {}),
+    steps: [key],
+  }),
+  'shared locks': key => ({
+    hold: (fp, work) => fp.withLock(key, { mode: 'shared' }, work),
+    ask: fp => fp.withLock(key, () => {}),
+    steps: [key],
+  }),
+  'locks that are read after all': key => ({
+    hold: (fp, work) => fp.withLock(key, work),
+    ask: fp => fp.withLock(key, { mode: 'shared' }, () => {}),
+    steps: [key],
+  }),
+  permits: key => ({
+    hold: (fp, work) => fp.semaphore(key, { permits: 3 }).withPermits({ permits: 2 }, work),
+    ask: fp => fp.semaphore(key, { permits: 3 }).withPermits({ permits: 2 }, () => {}),
+    steps: [key],
+  }),
+  // Nobody holds what is asked for: one that wants that, and what is held, stands before.
+  'the queue itself': key => ({
+    hold: (fp, work, other) =>
+      fp.withLock(key, async () => {
+        const wide = other.acquire([key, `${key} and`])
+        await until(async () => (await other.query({ key: `${key} and` })).pending.length === 1)
+        behind.push(wide.then(lock => lock.release()))
+        await work()
+      }),
+    ask: fp => fp.withLock(`${key} and`, () => {}),
+    steps: [`${key} and`, key],
+  }),
+} satisfies Record<string, (key: string) => Place>
+
+describe.each(Object.entries(places))('a circle through %s is told to one of it', (_, placeOf) => {
   test.each([2, 3, 10])('of %i, at the same moment, each in a process of its own', async size => {
-    const gate = new Gate(size)
-    const tasks = Array.from({ length: size }, (_, i) => {
+    const [gate, other] = [new Gate(size), client('other')]
+    const ring = Array.from({ length: size }, (_, i) => placeOf(`key ${i}`))
+    const tasks = ring.map((place, i) => {
       const fp = client(`task ${i}`)
-      return fp.withLock(`key ${i}`, async () => {
-        await gate.pass()
-        await fp.withLock(`key ${(i + 1) % size}`, () => {})
-      })
+      return place.hold(
+        fp,
+        async () => {
+          await gate.pass()
+          await ring[(i + 1) % size]?.ask(fp)
+        },
+        other,
+      )
     })
     const settled = await Promise.allSettled(tasks)
     expect(settled.map(outcomeOf).sort()).toEqual(['deadlock', ...Array(size - 1).fill('done')])
+    await Promise.all(behind)
     const failed = settled.find(each => each.status === 'rejected') as PromiseRejectedResult
     const error = failed.reason as DeadlockError
     const victim = settled.indexOf(failed)
-    expect(error.key).toBe(`key ${(victim + 1) % size}`)
-    expect(error.cycle.map(({ key }) => key)).toEqual(
-      Array.from({ length: size }, (_, i) => `key ${(victim + 1 + i) % size}`),
-    )
-    expect(error.cycle.map(({ owner }) => owner)).toEqual(
-      Array.from({ length: size }, (_, i) => `task ${(victim + i) % size}`),
-    )
-    expect(error.message).toContain(`this task waits for "key ${(victim + 1) % size}"`)
+    const around = Array.from({ length: size }, (_, i) => (victim + i) % size)
+    const steps = around.map(i => (ring[(i + 1) % size] as Place).steps)
+    expect(error.key).toBe(steps[0]?.[0])
+    expect(error.cycle.map(({ key }) => key)).toEqual(steps.flat())
+    expect(
+      error.cycle.filter(({ key }) => steps.some(([first]) => first === key)).map(({ owner }) => owner),
+    ).toEqual(around.map(i => `task ${i}`))
+    expect(error.cycle.map(({ isOurs }) => isOurs)).toEqual(steps.flat().map((_, i) => i === 0))
+    expect(error.message).toContain(`this task waits for "${error.key}"`)
   })
+})
 
+describe('a circle is told to one of it, and the others get on', () => {
   test('in one process, too', async () => {
     const fp = client('one')
     const gate = new Gate(2)
@@ -81,19 +135,6 @@ describe('a circle is told to one of it, and the others get on', () => {
         await fp.withLock(second, () => {})
       })
     const settled = await Promise.allSettled([task('a', 'b'), task('b', 'a')])
-    expect(settled.map(outcomeOf).sort()).toEqual(['deadlock', 'done'])
-  })
-
-  test('through shared locks: both read, and each wants to write what the other reads', async () => {
-    const gate = new Gate(2)
-    const task = (owner: string, first: string, second: string) => {
-      const fp = client(owner)
-      return fp.withLock(first, { mode: 'shared' }, async () => {
-        await gate.pass()
-        await fp.withLock(second, () => {})
-      })
-    }
-    const settled = await Promise.allSettled([task('1', 'a', 'b'), task('2', 'b', 'a')])
     expect(settled.map(outcomeOf).sort()).toEqual(['deadlock', 'done'])
   })
 

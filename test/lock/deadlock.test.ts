@@ -127,25 +127,49 @@ test('a million waits without a circle: no alarm', () => {
   }
 })
 
-test('who is told to give up is stuck for good, by the definition', () => {
-  const wait = fc
-    .record({ waiter: fc.nat(7), blocker: fc.nat(7), ticket: fc.nat(50), isAlternative: fc.boolean() })
-    .map(({ waiter, blocker, ticket, isAlternative }) =>
-      inLine(waiter, 'k', blocker, waiter * 100 + (ticket % 1), isAlternative),
-    )
-  let alarms = 0
+test('who is told is stuck for good and the youngest of its circle, and nobody else is told', () => {
+  const wait = fc.record({ waiter: fc.nat(7), blocker: fc.nat(7), isAlternative: fc.boolean() })
+  const pictures = fc.tuple(fc.array(wait, { maxLength: 16 }), fc.shuffledSubarray(nodes, { minLength: 8 }))
+  const told = new Map<number, number>()
   fc.assert(
-    fc.property(fc.array(wait, { maxLength: 16 }), waits => {
-      const stuck = stuckOf(waits)
+    fc.property(pictures, ([edges, tickets]) => {
+      const waits = edges.map(({ waiter, blocker, isAlternative }) =>
+        inLine(waiter, `${waiter} ${blocker}`, blocker, tickets[waiter], isAlternative),
+      )
+      const reached = reachedOf(waits)
+      const around = nodes.filter(node => reached[0]?.has(node) && reached[node]?.has(0))
+      const isYoungest = around.every(node => (tickets[node] as number) <= (tickets[0] as number))
       const cycle = deadlockOf(waits)
+      expect(cycle !== undefined).toBe(around.length > 0 && isYoungest)
       if (!cycle) return
-      alarms += 1
-      expect(stuck.has(0)).toBe(true)
+      const steps = cycle.map(({ key }) => key.split(' ').map(Number) as [number, number])
+      expect(steps.map(([, blocker]) => blocker)).toEqual([...steps.slice(1).map(([waiter]) => waiter), 0])
+      expect(steps[0]?.[0]).toBe(0)
+      expect(around).toEqual(expect.arrayContaining(steps.flat()))
+      told.set(steps.length, (told.get(steps.length) ?? 0) + 1)
     }),
     { numRuns: 3_000 },
   )
-  expect(alarms).toBeGreaterThan(0)
+  for (const length of [1, 2, 3]) expect(told.get(length), `circles of ${length}`).toBeGreaterThan(5)
 })
+
+const nodes = [0, 1, 2, 3, 4, 5, 6, 7]
+
+/** The nodes that each node comes to by waits that keep it stuck, by the definition. */
+function reachedOf(waits: readonly Wait[]): Set<number>[] {
+  const stuck = stuckOf(waits)
+  const next = nodes.map(node => {
+    const mine = waits.filter(({ waiter }) => waiter === node)
+    const any = mine.filter(({ isAlternative }) => isAlternative)
+    const isFree = any.some(({ blocker }) => !stuck.has(blocker))
+    const all = mine.filter(({ blocker, isAlternative }) => stuck.has(blocker) && !(isAlternative && isFree))
+    return new Set(stuck.has(node) ? all.map(({ blocker }) => blocker) : [])
+  })
+  for (const through of nodes) {
+    for (const from of next) if (from.has(through)) for (const to of next[through] ?? []) from.add(to)
+  }
+  return next
+}
 
 /** The largest set of which each waits for one in it, or for alternatives that are all in it. */
 function stuckOf(waits: readonly Wait[]): Set<number> {

@@ -5,7 +5,7 @@ import { ways } from '../conformance/ways.ts'
 import { seed } from '../model/seed.ts'
 import { randomBy } from '../support/random.ts'
 
-/** For longer runs by hand: seconds that the callers go on for, beyond their rounds. */
+/** For longer runs, as in .ci/run: seconds that the callers go on for, beyond their rounds. */
 const seconds = Number(process.env.FENCEPOST_SECONDS ?? 0)
 const clients = Number(process.env.FENCEPOST_CLIENTS ?? 10)
 const keys = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']
@@ -21,6 +21,7 @@ describe('random sets of keys in random order', () => {
       for (const key of keys) inside.set(key, { readers: 0, writers: 0, last: 0n })
       const wrong: string[] = []
       let [granted, givenUp] = [0, 0]
+      const grants = Array.from({ length: 50 }, () => 0)
 
       function enter(lock: Lock): void {
         const writes = lock.mode === 'exclusive'
@@ -44,7 +45,7 @@ describe('random sets of keys in random order', () => {
         }
       }
 
-      async function round(client: Fencepost): Promise<void> {
+      async function round(client: Fencepost, caller: number): Promise<void> {
         const shuffled = [...keys].sort(() => random() - 0.5)
         const set = shuffled.slice(0, 1 + Math.floor(random() * 4))
         const mode = set.length === 1 && random() < 0.5 ? 'shared' : 'exclusive'
@@ -58,6 +59,7 @@ describe('random sets of keys in random order', () => {
             leave(lock)
           })
           granted += 1
+          grants[caller] = (grants[caller] as number) + 1
         } catch (error) {
           expect(error).toMatchObject({ code: 'timed_out' })
           givenUp += 1
@@ -68,12 +70,12 @@ describe('random sets of keys in random order', () => {
       const all = Array.from({ length: clients }, () => stage.client({ poll: '50ms' }))
       const until = performance.now() + seconds * 1_000
       await Promise.all(
-        Array.from({ length: 50 }, async (_, i) => {
+        grants.map(async (_, i) => {
           for (let rounds = 0; rounds < 6 || performance.now() < until; rounds++)
-            await round(all[i % all.length] as Fencepost)
+            await round(all[i % all.length] as Fencepost, i)
         }),
       )
-      if (seconds > 0) console.log({ granted, givenUp })
+      if (seconds > 0) console.log({ granted, givenUp, least: Math.min(...grants), most: Math.max(...grants) })
       expect(wrong).toEqual([])
       expect(granted + givenUp).toBeGreaterThanOrEqual(300)
       expect(granted).toBeGreaterThan(0)

@@ -170,6 +170,23 @@ test('not for longer than the poll interval: everybody else sees only who was fi
   expect(await tokenOfRow()).toBeGreaterThan((row as bigint) + 1n)
 })
 
+test('nor because a turn was passed on meanwhile: the interval is that of the run', async () => {
+  const fp = clients.direct({ poll: '2s' })
+  const [first, second, third] = await run(fp, 3)
+  const row = await tokenOfRow()
+  const learned = performance.now()
+  // What is tested is the clock: it must have moved, before the turn and after it.
+  await until(() => performance.now() - learned > 500)
+  await first.release()
+  const next = await (second as Watched<Lock>).promise
+  expect(fp.metrics().passed).toBe(1)
+  await until(() => performance.now() - learned > 2_000)
+  await next.release()
+  await (third as Watched<Lock>).promise
+  expect(fp.metrics().passed).toBe(1)
+  expect(await tokenOfRow()).toBeGreaterThan((row as bigint) + 2n)
+})
+
 test('who gives up before its turn is passed over, and nothing of it is left', async () => {
   const fp = clients.direct({ poll: '60s' })
   const controller = new AbortController()
