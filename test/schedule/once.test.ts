@@ -157,11 +157,11 @@ describe('who has lost the lease', () => {
 
   test('just after it was recorded gets it all the same', async () => {
     // Its renewals wait for as long as the record takes to be answered.
-    const client = stage.client({ ttl: '1s' })
+    const client = stage.client({ ttl: '2s' })
     await stage.db.query(
       `create or replace function lose() returns trigger language plpgsql as $$ begin
          update ${stage.sql('sessions')} set died = clock_timestamp(), generation = generation + 1 where died is null;
-         perform pg_sleep(2); return null; end $$`,
+         perform pg_sleep(2.5); return null; end $$`,
     )
     await stage.db.query(
       `create trigger lose after insert on ${stage.sql('once')} for each row execute function lose()`,

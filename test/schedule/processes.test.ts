@@ -63,7 +63,10 @@ test('three processes, of which two have clocks of their own: each slot runs onc
   await Promise.all(crew.map(child => child.message('stopped')))
   const ran = crew.flatMap(child => slots(child, 'ran')).sort((a, b) => a - b)
   expect(new Set(ran).size).toBe(ran.length)
-  expect((await ticks()).map(({ slot }) => slot)).toEqual(ran)
+  const rows = await ticks()
+  expect(rows.filter(({ state }) => state === 'finished').map(({ slot }) => slot)).toEqual(ran)
+  // Where a lease is long in changing hands, the one before is recorded as missed.
+  expect(rows.map(({ slot }) => slot)).toEqual(rows.map((_, i) => (rows[0]?.slot ?? 0) + i * 1_000))
 })
 
 test('one is killed while it runs a tick: that has failed, and the next ones run', async () => {
