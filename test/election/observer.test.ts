@@ -105,7 +105,7 @@ test('while the database is away nothing is shown, and what is there afterwards 
   says = () => Promise.reject(new UnreachableError('away'))
   const next = observer.next()
   let isRead = false
-  next.then(() => {
+  void next.then(() => {
     isRead = true
   })
   await vi.advanceTimersByTimeAsync(20 * poll)
