@@ -107,22 +107,21 @@ export async function openRecord(url) {
   const migrating = new Fencepost({ connectionString: url })
   await migrating.migrate()
   await migrating.close()
-  const client = new pg.Client({ connectionString: url })
+  const pool = new pg.Pool({ connectionString: url, max: 1 })
   // The server may end before the record, where the bench is interrupted.
-  client.on('error', () => {})
-  await client.connect()
-  await client.query(TABLE)
+  pool.on('error', () => {})
+  await pool.query(TABLE)
   return {
     async standing(name) {
-      return Number((await client.query(STANDING, [name])).rows[0].standing)
+      return Number((await pool.query(STANDING, [name])).rows[0].standing)
     },
     async since(name, token) {
-      return (await client.query(SINCE, [name, token])).rows[0]?.since ?? Number.NaN
+      return (await pool.query(SINCE, [name, token])).rows[0]?.since ?? Number.NaN
     },
     async account() {
-      const [row] = (await client.query(ACCOUNT)).rows
+      const [row] = (await pool.query(ACCOUNT)).rows
       return { terms: Number(row.terms), writes: Number(row.writes), beside: Number(row.beside) }
     },
-    end: () => client.end(),
+    end: () => pool.end(),
   }
 }

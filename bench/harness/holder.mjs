@@ -38,20 +38,28 @@ const look = () => {
 
 /** @param {{ url: string, ttl: number, keys: readonly string[] }} terms */
 async function hold({ url, ttl, keys }) {
-  const kept = keys.map(async key => {
-    // So that their heartbeats fall at different times.
-    await pause((Math.random() * ttl) / 3)
+  const take = async (/** @type {string} */ key) => {
+    // So that their heartbeats fall at different times, and connections are not all opened at once.
+    await pause(Math.random() * Math.max(ttl / 3, 2_000))
     const client = new Fencepost({ connectionString: url, ttl, listen: false })
-    const lock = await client.acquire(key)
-    /** @type {Kept} */
-    const one = { key, client, lock, toldAt: undefined, believedUntil: 0 }
-    lock.signal.addEventListener('abort', () => {
-      one.toldAt = monotonic()
-    })
-    held.push(one)
-  })
-  await Promise.all(kept)
+    // While connections are opened the shortest ttl may be over before its first heartbeat is answered.
+    for (;;) {
+      const lock = await client.acquire(key).catch(whenLost)
+      if (!lock) continue
+      /** @type {Kept} */
+      const one = { key, client, lock, toldAt: undefined, believedUntil: 0 }
+      lock.signal.addEventListener('abort', () => {
+        one.toldAt = monotonic()
+      })
+      return one
+    }
+  }
+  held.push(...(await Promise.all(keys.map(take))))
   setInterval(look, every)
+}
+
+const whenLost = (/** @type {any} */ error) => {
+  if (error.code !== 'lost') throw error
 }
 
 await answer(async () => ({
