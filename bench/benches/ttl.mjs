@@ -4,6 +4,7 @@ import { bar } from '../harness/bars.mjs'
 import { monotonic } from '../harness/clock.mjs'
 import { percentile } from '../harness/percentiles.mjs'
 import { startProcess } from '../harness/process.mjs'
+import { Refusal } from '../harness/refusal.mjs'
 import { fixed } from '../harness/table.mjs'
 
 export const summary = 'which ttl: holders that are killed, and holders that stand still'
@@ -168,7 +169,12 @@ class Track {
     await holder.call('hold', { url, ttl, keys })
     await waiter.call('wait', { url, ttl: WAITERS_TTL, keys })
     const inLine = 'select from fencepost.waiters where key = any ($1)'
-    while ((await this.#database.query(inLine, [keys])).rowCount !== keys.length) await pause(20)
+    const deadline = monotonic() + 30_000
+    while ((await this.#database.query(inLine, [keys])).rowCount !== keys.length) {
+      if (monotonic() > deadline)
+        throw new Refusal(`ttl ${ttl} ms: lost before it began: is the machine busy?`)
+      await pause(20)
+    }
     // Not in the rhythm of what was there before.
     await pause((Math.random() * ttl) / 3)
     await part.call(this, holder, keys)
