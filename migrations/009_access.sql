@@ -191,10 +191,11 @@ begin
   execute format('grant select (id, at, what, role, by, reason, key, token, owner) on events to %I', role);
 end $$;
 
--- What is installed, for a client that must know whether the two understand each other.
-create function schema_version() returns table (version int, compatible_from int)
+-- What is installed, for a client that must know whether the two understand each other; and what the operator has said of the
+-- server's replication, which the client compares with the server's settings.
+create function schema_version() returns table (version int, compatible_from int, replication text)
   language sql stable security definer set search_path from current as $$
-  select c.version, c.compatible_from from cluster c
+  select c.version, c.compatible_from, c.replication from cluster c
 $$;
 
 update cluster set version = 9;

@@ -53,7 +53,14 @@ import { type ForcedRelease, type ForceReleaseOptions, forceRelease } from './si
 import { type HealthOptions, type HealthReport, health } from './sight/health.ts'
 import { SightHost } from './sight/host.ts'
 import { type Overview, type QueryOptions, query } from './sight/query.ts'
-import { once, warnOfNoPresence, warnOfOpenGuard, warnOfPolling, warnOfWatchdog } from './warnings.ts'
+import {
+  once,
+  warnOfNoPresence,
+  warnOfOpenGuard,
+  warnOfPolling,
+  warnOfReplication,
+  warnOfWatchdog,
+} from './warnings.ts'
 import { Watchdog } from './watchdog/watchdog.ts'
 import { within } from './within.ts'
 
@@ -100,6 +107,7 @@ export class Fencepost implements AsyncDisposable {
       callTimeout,
       hinted: keys => this.#hinted(keys),
       polling: once(warnOfPolling),
+      unreplicated: once(warnOfReplication),
     })
     this.#watchdog = settings.watchdog ? new Watchdog(warnOfWatchdog) : undefined
     const host: SessionHost = {

@@ -25,6 +25,15 @@ export function warnOfNoPresence(why: string): void {
   )
 }
 
+export function warnOfReplication(): void {
+  process.emitWarning(
+    "this schema's replication is 'synchronous', and the server's synchronous_standby_names is empty: it waits for no standby, so that " +
+      'a failover may lose grants, and nobody is kept waiting for their holders. Set the one, or take the other back: ' +
+      "select fencepost.configure(replication => 'asynchronous').",
+    { type: 'FencepostWarning', code: 'FENCEPOST_REPLICATION' },
+  )
+}
+
 export function warnOfWatchdog(error: Error): void {
   process.emitWarning(`the watchdog has ended, and nothing is watched any more: ${error.message}`, {
     type: 'FencepostWarning',

@@ -42,11 +42,9 @@ export class Connection {
   readonly #inFlight = new Set<(cause: unknown) => void>()
 
   private readonly client: ClientLike
-  private readonly schema: string
 
-  private constructor(client: ClientLike, schema: string) {
+  private constructor(client: ClientLike) {
     this.client = client
-    this.schema = schema
     client.on('error', (error: unknown) => this.destroy(error))
     client.on('end', () => this.destroy(new Error('the server ended the connection')))
     client.on('notification', (message: { payload?: string }) => this.onNotification(message.payload ?? ''))
@@ -56,13 +54,17 @@ export class Connection {
     })
   }
 
-  /** @throws BrokenConnection, whose cause says why; NotMigratedError, ServerTooOldError */
+  /**
+   * @param unreplicated see {@link checkServer}
+   * @throws BrokenConnection, whose cause says why; NotMigratedError, ServerTooOldError
+   */
   static async open(
     Client: ClientConstructor,
     config: object,
     schema: string,
     timeout: number,
     signal?: AbortSignal,
+    unreplicated?: () => void,
   ): Promise<Connection> {
     const client = new Client({
       ...config,
@@ -71,13 +73,13 @@ export class Connection {
       keepAliveInitialDelayMillis: 10_000,
       connectionTimeoutMillis: timeout,
     })
-    const connection = new Connection(client, schema)
+    const connection = new Connection(client)
     // A socket that is still connecting keeps the process alive.
     const stop = () => connection.destroy(signal?.reason)
     signal?.addEventListener('abort', stop, { once: true })
     try {
       // The driver's own timeout does not cover a server that accepts and then says nothing.
-      await withDeadline(connection.#connect(timeout), timeout)
+      await withDeadline(connection.#connect(schema, timeout, unreplicated), timeout)
       return connection
     } catch (error) {
       connection.destroy(error)
@@ -219,9 +221,9 @@ export class Connection {
     })
   }
 
-  async #connect(timeout: number): Promise<void> {
+  async #connect(schema: string, timeout: number, unreplicated?: () => void): Promise<void> {
     await this.client.connect()
     this.client.unref?.()
-    await checkServer(statement => this.query(statement, timeout), this.schema)
+    await checkServer(statement => this.query(statement, timeout), schema, unreplicated)
   }
 }

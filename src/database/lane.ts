@@ -1,4 +1,5 @@
 import { FencepostError } from '../errors.ts'
+import { Attempts } from './attempts.ts'
 import type { Connection, Row, Statement } from './connection.ts'
 import { withDeadline } from './deadline.ts'
 import { BrokenConnection } from './failure.ts'
@@ -37,11 +38,16 @@ export class Lane implements Wire {
 
   private readonly connect: Connect
   readonly #idleFor: number | undefined
+  readonly #attempts: Attempts
 
-  /** @param idleFor milliseconds after its last use at which the connection is ended; undefined: never */
-  constructor(connect: Connect, idleFor?: number) {
+  /**
+   * @param idleFor milliseconds after its last use at which the connection is ended; undefined: never
+   * @param attempts shared by all who connect to the same address
+   */
+  constructor(connect: Connect, idleFor?: number, attempts: Attempts = new Attempts()) {
     this.connect = connect
     this.#idleFor = idleFor
+    this.#attempts = attempts
   }
 
   get direct(): boolean {
@@ -116,13 +122,15 @@ export class Lane implements Wire {
   async #open(timeout: number): Promise<Connection> {
     if (this.#closed) throw new BrokenConnection(false, new Error('the client is closed'))
     if (this.#connection) return this.#connection
-    const connection = await this.connect(timeout, this.#ending.signal)
+    const connection = await this.#attempt(timeout)
+    const openedAt = performance.now()
     if (this.#closed) {
       connection.destroy(new Error('the client is closed'))
       throw new BrokenConnection(false, new Error('the client is closed'))
     }
     this.#connection = connection
     connection.onClose = cause => {
+      if (this.#connection === connection && !this.#closed) this.#attempts.broke(openedAt, cause)
       if (this.#connection === connection) this.#connection = undefined
       this.onBroken(cause)
     }
@@ -130,6 +138,21 @@ export class Lane implements Wire {
     if (this.#closed) connection.destroy(new Error('the client is closed'))
     else if (this.#idleFor !== undefined) this.#endWhenIdle(connection, this.#idleFor)
     return connection
+  }
+
+  /** A server that answers, though it is not one to work with, is no failure to connect. */
+  async #attempt(timeout: number): Promise<Connection> {
+    const until = performance.now() + timeout
+    await this.#attempts.turn(timeout)
+    if (this.#closed) throw new BrokenConnection(false, new Error('the client is closed'))
+    try {
+      const connection = await this.connect(Math.max(until - performance.now(), 1), this.#ending.signal)
+      this.#attempts.succeeded()
+      return connection
+    } catch (error) {
+      if (error instanceof BrokenConnection) this.#attempts.failed(error)
+      throw error
+    }
   }
 }
 

@@ -34,6 +34,8 @@ export class Listener {
   #state: 'deaf' | 'probing' | 'listening' | 'polling' = 'deaf'
   #probe: { id: string; arrived: (here: boolean) => void } | undefined
   #ping: NodeJS.Timeout | undefined
+  readonly #backoff = new Backoff(20, 500)
+  #retrying: NodeJS.Timeout | undefined
   #stopped = false
 
   /** @param other where the probe is sent from: its own connection would be told in any case */
@@ -61,7 +63,8 @@ export class Listener {
   detach(): void {
     this.#state = 'deaf'
     clearTimeout(this.#ping)
-    this.#retry(20)
+    this.#backoff.reset()
+    this.#retry()
   }
 
   /** A probe that arrived at another connection than this one's. */
@@ -72,6 +75,7 @@ export class Listener {
   stop(): void {
     this.#stopped = true
     clearTimeout(this.#ping)
+    clearTimeout(this.#retrying)
   }
 
   #heard(payload: string): void {
@@ -153,16 +157,15 @@ export class Listener {
     this.#schedulePing(connection)
   }
 
-  #retry(delay: number): void {
+  /** One timer: a connection that breaks while it is made ready is told twice, as broken and as not opened. */
+  #retry(): void {
+    clearTimeout(this.#retrying)
     if (this.#stopped) return
-    const timer = setTimeout(
-      () => {
-        if (this.#stopped || this.#lane.connection) return
-        this.#lane.open(pingTimeout).catch(() => this.#retry(Math.min(delay * 2, 1_000)))
-      },
-      delay * (1 + Math.random()),
-    )
-    timer.unref()
+    this.#retrying = setTimeout(() => {
+      if (this.#stopped || this.#lane.connection) return
+      this.#lane.open(pingTimeout).catch(() => this.#retry())
+    }, this.#backoff.next())
+    this.#retrying.unref()
   }
 }
 

@@ -1,3 +1,4 @@
+import { Attempts } from './attempts.ts'
 import type { Connection } from './connection.ts'
 import { FallbackWire, Lane, type Wire } from './lane.ts'
 import { Listener } from './listener.ts'
@@ -16,6 +17,8 @@ export interface RoadsOptions {
   readonly callTimeout: number
   hinted(keys: readonly string[] | null): void
   polling(): void
+  /** The schema's operator has said that the server replicates synchronously, and it waits for nobody. */
+  unreplicated(): void
 }
 
 const pingInterval = 5_000
@@ -37,13 +40,16 @@ export class Roads {
   readonly #listenAt: PoolLike | string | undefined
   readonly #listener: Listener | undefined
   readonly #options: RoadsOptions
+  readonly #attempts = new Attempts()
   #isClosed = false
 
   constructor(options: RoadsOptions) {
     this.#options = options
     const { database, listen } = options
     const ofOurs = typeof database === 'string' || isPool(database)
-    this.ask = ofOurs ? this.#lane('ask', database) : new QueryWire(database, options.schema)
+    this.ask = ofOurs
+      ? this.#lane('ask', database)
+      : new QueryWire(database, options.schema, options.unreplicated)
     this.giveBack = ofOurs ? this.#lane('return', database) : this.ask
     this.contended = ofOurs
       ? new FallbackWire(this.#lane('contended', database, contendedFor), this.ask)
@@ -114,7 +120,9 @@ export class Roads {
   }
 
   #lane(name: string, from: PoolLike | string, idleFor?: number): Lane {
-    const lane = new Lane(connector(from, `fencepost ${name}`, this.#options.schema), idleFor)
+    const { database, schema, unreplicated } = this.#options
+    const connect = connector(from, `fencepost ${name}`, schema, unreplicated)
+    const lane = new Lane(connect, idleFor, from === database ? this.#attempts : new Attempts())
     this.#lanes.push(lane)
     return lane
   }

@@ -21,8 +21,17 @@ const connectionOptions = [
   'stream',
 ]
 
-/** How a connection of our own is made from what the user has: a pool's options, or a connection string. */
-export function connector(from: PoolLike | string, applicationName: string, schema: string): Connect {
+/**
+ * How a connection of our own is made from what the user has: a pool's options, or a connection string.
+ *
+ * @param unreplicated see {@link checkServer}
+ */
+export function connector(
+  from: PoolLike | string,
+  applicationName: string,
+  schema: string,
+  unreplicated?: () => void,
+): Connect {
   const config: Record<string, unknown> = { application_name: applicationName }
   let Client = pg.Client as unknown as ClientConstructor
   if (typeof from === 'string') config.connectionString = from
@@ -34,7 +43,7 @@ export function connector(from: PoolLike | string, applicationName: string, sche
       (from as { Client?: ClientConstructor }).Client ?? (options.Client as ClientConstructor | undefined)
     if (typeof theirs === 'function') Client = theirs
   }
-  return (timeout, signal) => Connection.open(Client, config, schema, timeout, signal)
+  return (timeout, signal) => Connection.open(Client, config, schema, timeout, signal, unreplicated)
 }
 
 /** What the application calls itself to the server, so that people find it again. @throws BadOptionError */
@@ -58,16 +67,19 @@ export class QueryWire implements Wire {
   readonly isOpen = true
   readonly #database: Queryable
   readonly #schema: string
+  readonly #unreplicated: () => void
   #isChecked = false
 
-  constructor(database: Queryable, schema: string) {
+  /** @param unreplicated see {@link checkServer} */
+  constructor(database: Queryable, schema: string, unreplicated: () => void) {
     this.#database = database
     this.#schema = schema
+    this.#unreplicated = unreplicated
   }
 
   async query(statement: (direct: boolean) => Statement): Promise<Row[]> {
     if (!this.#isChecked) {
-      await checkServer(one => this.#run(one), this.#schema)
+      await checkServer(one => this.#run(one), this.#schema, this.#unreplicated)
       this.#isChecked = true
     }
     try {

@@ -25,7 +25,7 @@ export class Asker {
   readonly #counter: Counter
   readonly #wire: Wire
   readonly #worker: Worker
-  readonly #backoff = new Backoff(25, 1_000)
+  readonly #backoff = new Backoff(25, 500)
   #queue: Request[] = []
   /** Sent, and not taken in yet. */
   readonly #asking = new Set<readonly Request[]>()

@@ -60,7 +60,7 @@ export class Returner {
   readonly #wire: Wire
   readonly #notifies: boolean
   readonly #worker = new Worker(isRestLeft => this.#step(isRestLeft))
-  readonly #backoff = new Backoff(25, 1_000)
+  readonly #backoff = new Backoff(25, 500)
   readonly #debts = new Map<Session, Debts>()
   readonly #hints: Hints
   /** Keys that are waited for, and about to be given back, or on their way. */

@@ -83,8 +83,8 @@ test.each([
 
 test('sees a function with another body', async () => {
   await db.query(
-    `create or replace function ${schema}.schema_version() returns table (version int, compatible_from int)
-       language sql stable security definer set search_path = ${schema}, pg_temp as $$ select 1, 1 $$`,
+    `create or replace function ${schema}.schema_version() returns table (version int, compatible_from int, replication text)
+       language sql stable security definer set search_path = ${schema}, pg_temp as $$ select 1, 1, 'asynchronous' $$`,
   )
   expect(await drift()).toEqual(['changed: function schema_version()'])
 })
