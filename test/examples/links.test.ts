@@ -17,6 +17,7 @@ describe.each([
   'docs/shutdown.md',
   'docs/elections.md',
   'docs/choosing-a-ttl.md',
+  'docs/high-availability.md',
   'bench/README.md',
 ])('%s', document => {
   const text = read(document)
