@@ -75,7 +75,8 @@ describe('random sets of keys in random order', () => {
             await round(all[i % all.length] as Fencepost, i)
         }),
       )
-      if (seconds > 0) console.log({ granted, givenUp, least: Math.min(...grants), most: Math.max(...grants) })
+      if (seconds > 0)
+        console.log({ granted, givenUp, least: Math.min(...grants), most: Math.max(...grants) })
       expect(wrong).toEqual([])
       expect(granted + givenUp).toBeGreaterThanOrEqual(300)
       expect(granted).toBeGreaterThan(0)
