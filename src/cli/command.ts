@@ -5,7 +5,8 @@ import { leaderVerb } from './election/leader.ts'
 import { exitCode } from './exit-codes.ts'
 import { migrateCommand } from './migrate.ts'
 import { redact } from './output.ts'
-import { report } from './report.ts'
+import { asksForJson, printError, report } from './report.ts'
+import { Notes } from './run/notes.ts'
 import { runVerb } from './run/verb.ts'
 import { schedulesVerb } from './schedule/listing.ts'
 import { scheduleVerb } from './schedule/verb.ts'
@@ -14,6 +15,9 @@ import { healthVerb } from './sight/health.ts'
 import { inspectVerb } from './sight/inspect.ts'
 import { releaseVerb } from './sight/release.ts'
 import { statusVerb } from './sight/status.ts'
+
+/** Their stdout is the command's: what they say themselves goes to stderr. */
+const running: ReadonlySet<string> = new Set(['run', 'elect', 'schedule'])
 
 /**
  * Runs one call of the `fencepost` command and answers its exit code. A verb is a file of its own that makes a
@@ -39,18 +43,27 @@ export async function runCommand(args: readonly string[]): Promise<number> {
     .addCommand(healthVerb(finish))
     .addCommand(baseVerb(finish))
     .addCommand(migrateCommand(finish))
+  const json = asksForJson(args)
   for (const command of [program, ...program.commands]) {
     command
       .exitOverride()
       .showHelpAfterError('(--help shows the options)')
-      .configureOutput({ writeErr: text => process.stderr.write(redact(text)) })
+      .configureOutput({ writeErr: text => void (json || process.stderr.write(redact(text))) })
   }
   try {
     await program.parseAsync(args, { from: 'user' })
     return code
   } catch (error) {
-    // Commander has printed what is to be said. Help and version end here, too, with 0.
-    if (error instanceof CommanderError) return error.exitCode === 0 ? exitCode.ok : exitCode.usage
-    return report(error)
+    if (!(error instanceof CommanderError)) return report(error, json)
+    // Help and version end here, too, with 0. To people commander has said it.
+    if (error.exitCode === 0) return exitCode.ok
+    if (json) tellUsage(error.message.replace(/^error: /, ''), running.has(args[0] ?? ''))
+    return exitCode.usage
   }
+}
+
+/** Wrong usage, as JSON. @param aside on stderr, as an event */
+function tellUsage(message: string, aside: boolean): void {
+  if (aside) new Notes(true).say('error', { code: 'usage', message })
+  else printError({ code: 'usage', message })
 }

@@ -5,9 +5,15 @@ import { Fencepost } from '../../src/index.ts'
 import { type PostgresProxy, startProxy } from '../support/proxy.ts'
 import { clientOptions } from '../support/twist.ts'
 import { until } from '../support/until.ts'
+import { fencepost } from './fencepost.ts'
 import { isAlive, type Run, RunStage, stateOf } from './run.ts'
 
 const stage = new RunStage()
+/** Whether the command has a process group of its own. */
+const groups = [
+  { name: 'in a group of its own', group: [] },
+  { name: 'in the foreground', group: ['--foreground'] },
+]
 const sessions = () => `${escapeIdentifier(stage.db.schema)}.sessions`
 
 describe('the database is away', () => {
@@ -17,8 +23,8 @@ describe('the database is away', () => {
   })
   afterEach(() => proxy.close())
 
-  const run = (...command: string[]) =>
-    stage.run({ url: proxy.url(stage.db.twistedUrl), command, flags: ['--ttl', '8s', '--json'] })
+  const run = (command: readonly string[], group: readonly string[] = []) =>
+    stage.run({ url: proxy.url(stage.db.twistedUrl), command, flags: ['--ttl', '8s', '--json', ...group] })
 
   /** Milliseconds from now until the database may give the lock to another. */
   async function left(): Promise<number> {
@@ -28,8 +34,8 @@ describe('the database is away', () => {
     return row?.left ?? 0
   }
 
-  test('a command that listens has ended before trust does; 76', async () => {
-    const running = run('leaves', 'forks')
+  test.each(groups)('a command that listens has ended before trust does; 76: $name', async ({ group }) => {
+    const running = run(['leaves'], group)
     const { pid } = await running.up()
     proxy.blackHole()
     await until(() => !isAlive(pid), { within: 10_000 })
@@ -40,7 +46,7 @@ describe('the database is away', () => {
   })
 
   test('one that ignores signals, and what it has forked, is gone before another can have the lock', async () => {
-    const running = run('stubborn', 'forks')
+    const running = run(['stubborn', 'forks'])
     const { pid } = await running.up()
     const { pid: forked } = await running.message('forked')
     proxy.blackHole()
@@ -53,8 +59,23 @@ describe('the database is away', () => {
     expect(performance.now() - ended).toBeLessThan(6_000)
   })
 
+  test('in the foreground one that ignores signals is gone by then, and what it has forked is left to', async () => {
+    const running = run(['stubborn', 'forks'], ['--foreground'])
+    const { pid } = await running.up()
+    const { pid: forked } = await running.message('forked')
+    proxy.blackHole()
+    await until(() => !isAlive(pid), { within: 10_000 })
+    expect(await left()).toBeGreaterThan(0)
+    expect(running.signals()).toContain('SIGTERM')
+    await until(() => !isAlive(running.pid), { within: 6_000 })
+    expect(isAlive(forked)).toBe(true)
+    expect(running.signals('forked')).toEqual([])
+    process.kill(Number(forked), 'SIGKILL')
+    expect(await running.exit).toBe(76)
+  })
+
   test('for less than that: the command does not notice', async () => {
-    const running = run('stubborn')
+    const running = run(['stubborn'])
     await running.up()
     proxy.cut()
     await proxy.accept(false)
@@ -83,6 +104,39 @@ test('the database says that it is over: killed at once, for another may hold it
   expect(running.notes).toContainEqual({ event: 'ended', key, token, code: 137, signal: 'SIGKILL' })
 })
 
+test('the same in the foreground', async () => {
+  const running = stage.run({ command: ['stubborn'], flags: ['--ttl', '4s', '--foreground'] })
+  const { pid } = await running.up()
+  await stage.db.query(`update ${sessions()} set expires_at = '-infinity'`)
+  expect(await running.exit).toBe(76)
+  expect(isAlive(pid)).toBe(false)
+  expect(running.signals()).toEqual([])
+})
+
+test.each(groups)('an operator takes it: killed at once, and says so: $name', async ({ group }) => {
+  const running = stage.run({ command: ['stubborn'], flags: ['--ttl', '4s', '--json', ...group] })
+  const { key, token, pid } = await running.up()
+  const args = ['release', String(key), '--reason', 'a test', '--schema', stage.db.schema]
+  expect(await fencepost(args, { DATABASE_URL: stage.db.twistedUrl })).toMatchObject({ code: 0 })
+  expect(await running.exit).toBe(76)
+  expect(isAlive(pid)).toBe(false)
+  expect(running.signals()).toEqual([])
+  expect(running.notes).toContainEqual({ event: 'ending', key, reason: 'forced', left: 0 })
+  expect(running.notes).toContainEqual({ event: 'released', key, token, outcome: 'forced' })
+  await stage.nothingLeft()
+})
+
+test('another has it just as the command ends by itself: 76, whatever its own code was', async () => {
+  // No renewal comes between.
+  const running = stage.run({ key: 'k', flags: ['--ttl', '60s'] })
+  await running.up()
+  await stage.db.query(`update ${sessions()} set expires_at = '-infinity'`)
+  await taken(running)
+  running.send('exit', { code: 0 })
+  expect(await running.exit).toBe(76)
+  expect(running.log).toEqual(['fencepost: "k" was lost (expired) before the command ended'])
+})
+
 test('people are told in a sentence', async () => {
   const running = stage.run({ key: 'k', flags: ['--ttl', '4s'] })
   await running.up()
@@ -91,7 +145,7 @@ test('people are told in a sentence', async () => {
   expect(running.log).toEqual(['fencepost: "k" is lost (expired): ending the command'])
 })
 
-/** Another has the key of a wrapper that stands still. */
+/** Another has the key of a wrapper that does not know it yet. */
 async function taken(running: Run): Promise<void> {
   await using fp = new Fencepost(clientOptions(stage.db))
   const lock = await fp.acquire(String(running.said[0]?.key))
@@ -99,15 +153,18 @@ async function taken(running: Run): Promise<void> {
   await fp.close()
 }
 
-test('the wrapper stands still past the ttl: when it goes on, the command does not', async () => {
-  const running = stage.run({ command: ['stubborn'], flags: ['--ttl', '1500ms'] })
-  await running.up()
-  running.stop()
-  await taken(running)
-  running.cont()
-  expect(await running.exit).toBe(76)
-  expect(running.signals()).toEqual([])
-})
+test.each(groups)(
+  'the wrapper stands still past the ttl: the command does not go on: $name',
+  async ({ group }) => {
+    const running = stage.run({ command: ['stubborn'], flags: ['--ttl', '3s', ...group] })
+    await running.up()
+    running.stop()
+    await taken(running)
+    running.cont()
+    expect(await running.exit).toBe(76)
+    expect(running.signals()).toEqual([])
+  },
+)
 
 describe('the stop of a terminal', () => {
   test('stops the command, too, and both go on', async () => {
@@ -123,7 +180,7 @@ describe('the stop of a terminal', () => {
   })
 
   test('past the ttl: the command does not go on', async () => {
-    const running = stage.run({ command: ['stubborn'], flags: ['--ttl', '1500ms'] })
+    const running = stage.run({ command: ['stubborn'], flags: ['--ttl', '3s'] })
     await running.up()
     process.kill(running.pid, 'SIGTSTP')
     await taken(running)

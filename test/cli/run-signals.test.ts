@@ -5,7 +5,7 @@ import { isAlive, RunStage, stateOf } from './run.ts'
 
 const stage = new RunStage()
 
-test.each(['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const)(
+test.each(['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2', 'SIGWINCH'] as const)(
   '%s is passed on, once, and a command that goes on is left to',
   async signal => {
     const run = stage.run({ command: ['stubborn', 'forks'] })
@@ -23,6 +23,43 @@ test.each(['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as co
     await until(() => !isAlive(run.pid))
     expect(isAlive(pid)).toBe(true)
     process.kill(Number(pid), 'SIGKILL')
+    expect(await run.exit).toBe(5)
+  },
+)
+
+test.each(['SIGTERM', 'SIGHUP', 'SIGUSR1', 'SIGUSR2'] as const)(
+  '--foreground: %s is passed on, once, to the command alone',
+  async signal => {
+    const run = stage.run({ command: ['stubborn', 'forks'], flags: ['--foreground'] })
+    await run.up()
+    const { pid } = await run.message('forked')
+    process.kill(run.pid, signal)
+    await until(() => run.signals().length > 0)
+    run.send('echo', { text: 'still here' })
+    await run.message('echoed')
+    expect(run.signals()).toEqual([signal])
+    run.send('exit', { code: 5 })
+    await until(() => !isAlive(run.pid))
+    expect(isAlive(pid)).toBe(true)
+    expect(run.signals('forked')).toEqual([])
+    process.kill(Number(pid), 'SIGKILL')
+    expect(await run.exit).toBe(5)
+  },
+)
+
+test.each(['SIGINT', 'SIGQUIT', 'SIGWINCH'] as const)(
+  '--foreground: %s is left to the terminal, which tells all of the group',
+  async signal => {
+    const run = stage.run({ command: ['stubborn'], flags: ['--foreground'] })
+    await run.up()
+    process.kill(run.pid, signal)
+    // Passed on, and handled after the one before it.
+    process.kill(run.pid, 'SIGUSR2')
+    await until(() => run.signals().includes('SIGUSR2'))
+    run.send('echo', { text: 'still here' })
+    await run.message('echoed')
+    expect(run.signals()).toEqual(['SIGUSR2'])
+    run.send('exit', { code: 5 })
     expect(await run.exit).toBe(5)
   },
 )
@@ -59,8 +96,11 @@ test.each([
 })
 
 describe('SIGKILL of the wrapper', () => {
-  test('ends the command with SIGTERM', async () => {
-    const run = stage.run({ command: ['leaves'] })
+  test.each([
+    { name: 'in a group of its own', flags: [] },
+    { name: 'in the foreground', flags: ['--foreground'] },
+  ])('ends the command with SIGTERM: $name', async ({ flags }) => {
+    const run = stage.run({ command: ['leaves'], flags })
     const { pid } = await run.up()
     // Settles when nobody has its stdout any more, the command included.
     expect(await run.kill('SIGKILL')).toBe('SIGKILL')
@@ -74,6 +114,22 @@ describe('SIGKILL of the wrapper', () => {
     expect(await run.kill('SIGKILL')).toBe('SIGKILL')
     for (const who of ['command', 'forked']) expect(run.signals(who)).toContain('SIGTERM')
     await until(() => !isAlive(pid) && !isAlive(forked.pid))
+  })
+
+  test('in the foreground it kills one that does not listen, and what it has forked is left to', async () => {
+    const run = stage.run({
+      command: ['stubborn', 'forks'],
+      flags: ['--grace', '500ms', '--foreground'],
+    })
+    const { pid } = await run.up()
+    const forked = await run.message('forked')
+    process.kill(run.pid, 'SIGKILL')
+    await until(() => !isAlive(pid))
+    expect(run.signals()).toContain('SIGTERM')
+    expect(isAlive(forked.pid)).toBe(true)
+    expect(run.signals('forked')).toEqual([])
+    process.kill(Number(forked.pid), 'SIGKILL')
+    expect(await run.exit).toBe('SIGKILL')
   })
 
   test('wakes a command that was stopped, so that it can end in its own way', async () => {

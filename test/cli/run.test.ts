@@ -155,3 +155,59 @@ test('a database without the schema is 78, one that cannot be reached 69', async
   expect(away).toMatchObject({ code: 69, out: '' })
   expect(away.errors).not.toContain('secret')
 })
+
+test('a place in line that is lost is 75, and the command is not started', async () => {
+  await using fp = new Fencepost(clientOptions(stage.db))
+  await fp.acquire('k')
+  const run = stage.run({ key: 'k', flags: ['--ttl', '2s', '--json'] })
+  await until(async () => (await stage.db.query(waiters())).length === 1)
+  const schema = escapeIdentifier(stage.db.schema)
+  await stage.db.query(
+    `update ${schema}.sessions set expires_at = '-infinity' where id = (select session from ${schema}.waiters)`,
+  )
+  expect(await run.exit).toBe(75)
+  expect(run.said).toEqual([])
+  expect(run.notes).toEqual([expect.objectContaining({ event: 'error', key: 'k', code: 'lost' })])
+})
+
+test('what nobody foresaw is 70, and the command is not started', async () => {
+  const own = await createDatabase()
+  try {
+    const schema = escapeIdentifier(own.schema)
+    await own.query(`create function ${schema}.fail() returns trigger language plpgsql
+      as $$ begin raise 'the disk speaks'; end $$`)
+    await own.query(`create trigger fail before insert on ${schema}.sessions
+      for each row execute function ${schema}.fail()`)
+    const args = ['run', 'k', '--schema', own.schema, '--', 'echo', 'started']
+    const ran = await fencepost(args, { DATABASE_URL: own.url })
+    expect(ran).toMatchObject({ code: 70, out: '' })
+    expect(ran.errors).toContain('the disk speaks')
+  } finally {
+    await own.drop()
+  }
+})
+
+test('without a /bin/sh the command runs, and it is said that nothing guards it', async () => {
+  const preload = `
+    import processes from 'node:child_process'
+    import { syncBuiltinESMExports } from 'node:module'
+    const { spawn } = processes
+    processes.spawn = (file, ...rest) => spawn(file === '/bin/sh' ? '/no/such/sh' : file, ...rest)
+    syncBuiltinESMExports()`
+  const args = ['run', 'k', '--schema', stage.db.schema, '--', 'echo', 'ran']
+  const ran = await fencepost(args, {
+    DATABASE_URL: stage.db.twistedUrl,
+    NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(preload)}`,
+  })
+  expect(ran).toMatchObject({ code: 0, out: 'ran\n' })
+  expect(ran.errors).toMatch(/^fencepost: .*ENOENT: if this is killed, the command goes on\n$/)
+})
+
+test('--json: a key that looks like a password in a connection string breaks no line', async () => {
+  const key = 'http://shop:8080/x@y'
+  await using fp = new Fencepost(clientOptions(stage.db))
+  await fp.acquire(key)
+  const { code, errors } = await sh('true', ['--no-wait', '--json'], key)
+  expect(code).toBe(75)
+  expect(JSON.parse(errors)).toMatchObject({ event: 'error', code: 'timed_out', message: expect.any(String) })
+})

@@ -1,3 +1,4 @@
+import { escapeIdentifier } from 'pg'
 import { describe, expect, test } from 'vitest'
 import type { Lock } from '../../src/index.ts'
 import { Histogram, ticksOf } from '../../src/metrics.ts'
@@ -136,6 +137,36 @@ describe('metrics', () => {
     expect(client.metrics()).toMatchObject({
       losses: { forced: 1, shutdown: 1 },
       holds: { count: 2 },
+      held: 0,
+    })
+  })
+
+  test('count losses that nobody meant', async () => {
+    const [expiring, cutOff] = [stage.client({ ttl: '9s' }), stage.client({ ttl: '1s' })]
+    const lock = await expiring.acquire('k')
+    await stage.sql("update $schema.sessions set expires_at = '-infinity'")
+    await expect(lock.renew()).rejects.toMatchObject({ reason: 'expired' })
+    expect(expiring.metrics()).toMatchObject({
+      losses: { expired: 1, unreachable: 0, forced: 0, shutdown: 0 },
+      holds: { count: 1 },
+      held: 0,
+    })
+
+    const { signal } = await cutOff.acquire('k')
+    // Its row is locked: no renewal is answered.
+    const blocker = await stage.db.pool({ max: 1 }).connect()
+    const mine = "select from $schema.sessions where ttl = '1s' for update"
+    try {
+      await blocker.query('begin')
+      await blocker.query(mine.replace('$schema', () => escapeIdentifier(stage.db.schema)))
+      await until(() => signal.aborted)
+    } finally {
+      await blocker.query('rollback')
+      blocker.release()
+    }
+    expect(cutOff.metrics()).toMatchObject({
+      losses: { expired: 0, unreachable: 1, forced: 0, shutdown: 0 },
+      holds: { count: 1 },
       held: 0,
     })
   })

@@ -16,8 +16,8 @@ export class Notes {
 
   /** @param sentence for people; none where they need not be told */
   say(event: string, fields: Fields, sentence?: string): void {
-    if (this.#json) write(JSON.stringify({ event, ...fields }))
-    else if (sentence !== undefined) write(`fencepost: ${sentence}`)
+    if (this.#json) write(JSON.stringify({ event, ...fields }, redacted))
+    else if (sentence !== undefined) write(redact(`fencepost: ${sentence}`))
   }
 }
 
@@ -25,8 +25,13 @@ export class Notes {
 // nobody reads fast enough. And where nobody reads at all, the command is to run all the same.
 function write(line: string): void {
   try {
-    writeSync(2, `${redact(line)}\n`)
+    writeSync(2, `${line}\n`)
   } catch {
     // The reader has gone, or the terminal.
   }
+}
+
+/** Each text by itself: of a whole line, all between a `://` and a later `@` would be taken for one password. */
+function redacted(_: string, field: unknown): unknown {
+  return typeof field === 'string' ? redact(field) : field
 }
