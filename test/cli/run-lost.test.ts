@@ -74,6 +74,15 @@ describe('the database is away', () => {
     expect(await running.exit).toBe(76)
   })
 
+  test('as the command ends by itself: its own code, for it was held', async () => {
+    const running = run(['stubborn'])
+    await running.up()
+    proxy.blackHole()
+    running.send('exit', { code: 4 })
+    expect(await running.exit).toBe(4)
+    expect(running.notes).not.toContainEqual(expect.objectContaining({ event: 'lost' }))
+  })
+
   test('for less than that: the command does not notice', async () => {
     const running = run(['stubborn'])
     await running.up()
@@ -135,6 +144,16 @@ test('another has it just as the command ends by itself: 76, whatever its own co
   running.send('exit', { code: 0 })
   expect(await running.exit).toBe(76)
   expect(running.log).toEqual(['fencepost: "k" was lost (expired) before the command ended'])
+})
+
+test('an operator takes it just as the command ends by itself: 76', async () => {
+  const running = stage.run({ key: 'k', flags: ['--ttl', '60s'] })
+  await running.up()
+  const args = ['release', 'k', '--now', '--reason', 'a test', '--schema', stage.db.schema]
+  expect(await fencepost(args, { DATABASE_URL: stage.db.twistedUrl })).toMatchObject({ code: 0 })
+  running.send('exit', { code: 0 })
+  expect(await running.exit).toBe(76)
+  expect(running.log).toEqual(['fencepost: "k" was lost (forced) before the command ended'])
 })
 
 test('people are told in a sentence', async () => {

@@ -1,6 +1,7 @@
 import { onAbort } from '../../abort.ts'
 import { LeaseWatch } from '../../lock/lease-watch.ts'
 import type { Lock, ReleaseOutcome } from '../../lock/lock.ts'
+import { within } from '../../within.ts'
 import { exitCode } from '../exit-codes.ts'
 import { CommandProcess, type Ended } from './command-process.ts'
 import { Guardian } from './guardian.ts'
@@ -8,6 +9,9 @@ import { followJobControl } from './job-control.ts'
 import type { Notes } from './notes.ts'
 import type { Plan } from './plan.ts'
 import type { Signals } from './signals.ts'
+
+/** Milliseconds. */
+const lookPatience = 1_000
 
 /**
  * Runs the command under a lock that is held, and gives the lock back when it has ended, or has that done. Answers the exit code.
@@ -29,6 +33,7 @@ export async function runUnder(
   const token = String(lock.token)
   notes.say('granted', { key, token })
   const { ended, wasCut } = await runWhileHeld(lock, plan, notes, signals)
+  if (!wasCut) await look(lock)
   const outcome = await release()
   notes.say('released', { key, token, outcome })
   if (wasCut) return exitCode.lost
@@ -39,6 +44,17 @@ export async function runUnder(
     `${show(key)} was lost (${outcome}) before the command ended`,
   )
   return exitCode.lost
+}
+
+/**
+ * Whether it is lost and we have not been told: an operator took it since the last renewal, for instance. A release would
+ * not say so, for it counts from when it is called. No answer in time is none: the command has ended while it was held.
+ */
+async function look(lock: Lock): Promise<void> {
+  await within(
+    lock.renew().catch(() => {}),
+    Math.min(lookPatience, lock.remaining / 2),
+  )
 }
 
 /** How the command ended, and whether that was for the lock's sake. */
