@@ -20,8 +20,7 @@ describe('random sets of keys in random order', () => {
       const inside = new Map<string, { readers: number; writers: number; last: bigint }>()
       for (const key of keys) inside.set(key, { readers: 0, writers: 0, last: 0n })
       const wrong: string[] = []
-      let [granted, givenUp] = [0, 0]
-      const grants = Array.from({ length: 50 }, () => 0)
+      let givenUp = 0
 
       function enter(lock: Lock): void {
         const writes = lock.mode === 'exclusive'
@@ -45,11 +44,11 @@ describe('random sets of keys in random order', () => {
         }
       }
 
-      async function round(client: Fencepost, caller: number): Promise<void> {
+      async function round(client: Fencepost, mayGiveUp: boolean): Promise<number> {
         const shuffled = [...keys].sort(() => random() - 0.5)
         const set = shuffled.slice(0, 1 + Math.floor(random() * 4))
         const mode = set.length === 1 && random() < 0.5 ? 'shared' : 'exclusive'
-        const timeout = random() < 0.2 ? Math.floor(random() * 60) : undefined
+        const timeout = mayGiveUp && random() < 0.2 ? Math.floor(random() * 60) : undefined
         const ms = random() * 4
         try {
           await client.withLock(set, { mode, timeout }, async lock => {
@@ -58,29 +57,32 @@ describe('random sets of keys in random order', () => {
             lock.assertHeld()
             leave(lock)
           })
-          granted += 1
-          grants[caller] = (grants[caller] as number) + 1
+          return 1
         } catch (error) {
           expect(error).toMatchObject({ code: 'timed_out' })
           givenUp += 1
+          return 0
         }
       }
 
       // Where nothing wakes them, they look often.
       const all = Array.from({ length: clients }, () => stage.client({ poll: '50ms' }))
       const until = performance.now() + seconds * 1_000
-      await Promise.all(
-        grants.map(async (_, i) => {
+      const grants = await Promise.all(
+        Array.from({ length: 50 }, async (_, i) => {
+          let own = 0
           for (let rounds = 0; rounds < 6 || performance.now() < until; rounds++)
-            await round(all[i % all.length] as Fencepost, i)
+            own += await round(all[i % all.length] as Fencepost, rounds > 0)
+          return own
         }),
       )
-      if (seconds > 0)
-        console.log({ granted, givenUp, least: Math.min(...grants), most: Math.max(...grants) })
+      const [least, most] = [Math.min(...grants), Math.max(...grants)]
+      if (seconds > 0) console.log({ least, most, givenUp })
       expect(wrong).toEqual([])
-      expect(granted + givenUp).toBeGreaterThanOrEqual(300)
-      expect(granted).toBeGreaterThan(0)
+      expect(least).toBeGreaterThan(0)
       expect(givenUp).toBeGreaterThan(0)
+      // In a line nobody gets on much faster than others, given time.
+      if (seconds > 0) expect(least).toBeGreaterThan(most / 4)
       expect(await stage.keysInUse()).toEqual([])
     },
     120_000 + seconds * 1_500,
