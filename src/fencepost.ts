@@ -105,6 +105,7 @@ export class Fencepost implements AsyncDisposable {
       listen: settings.listen,
       channel,
       callTimeout,
+      ttl: settings.ttl,
       hinted: keys => this.#hinted(keys),
       polling: once(warnOfPolling),
       unreplicated: once(warnOfReplication),

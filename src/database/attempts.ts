@@ -2,6 +2,8 @@ import { Backoff } from './backoff.ts'
 
 /** Milliseconds between two attempts at the most, and half of that at the least: 120 to 240 a minute. */
 const longest = 500
+/** Of a ttl: as often as a renewal that failed is tried again, so that its next try is one. */
+const shareOfTtl = 1 / 12
 /** Milliseconds: a connection that breaks sooner was no success; after as long without a failure the waits begin anew. */
 const steady = 2_000
 
@@ -11,12 +13,17 @@ const steady = 2_000
  * those who wait. An attempt that hangs keeps nobody waiting for longer: it is the beginnings that are spaced.
  */
 export class Attempts {
-  readonly #backoff = new Backoff(20, longest)
+  readonly #backoff: Backoff
   readonly #sleeping = new Set<() => void>()
   #isFailing = false
   #failedAt = Number.NEGATIVE_INFINITY
   #dueAt = 0
   #cause: unknown
+
+  /** @param ttl milliseconds that may be lost by waiting for longer than a part of them */
+  constructor(ttl: number = Number.POSITIVE_INFINITY) {
+    this.#backoff = new Backoff(20, Math.min(longest, ttl * shareOfTtl))
+  }
 
   /** Resolves when one may begin. @throws what the last one failed with, if its turn does not come within the timeout */
   async turn(timeout: number): Promise<void> {

@@ -15,6 +15,8 @@ export interface RoadsOptions {
   readonly channel: string
   /** Milliseconds. */
   readonly callTimeout: number
+  /** Milliseconds: of what is held. */
+  readonly ttl: number
   hinted(keys: readonly string[] | null): void
   polling(): void
   /** The schema's operator has said that the server replicates synchronously, and it waits for nobody. */
@@ -40,11 +42,12 @@ export class Roads {
   readonly #listenAt: PoolLike | string | undefined
   readonly #listener: Listener | undefined
   readonly #options: RoadsOptions
-  readonly #attempts = new Attempts()
+  readonly #attempts: Attempts
   #isClosed = false
 
   constructor(options: RoadsOptions) {
     this.#options = options
+    this.#attempts = new Attempts(options.ttl)
     const { database, listen } = options
     const ofOurs = typeof database === 'string' || isPool(database)
     this.ask = ofOurs
@@ -120,9 +123,9 @@ export class Roads {
   }
 
   #lane(name: string, from: PoolLike | string, idleFor?: number): Lane {
-    const { database, schema, unreplicated } = this.#options
+    const { database, schema, ttl, unreplicated } = this.#options
     const connect = connector(from, `fencepost ${name}`, schema, unreplicated)
-    const lane = new Lane(connect, idleFor, from === database ? this.#attempts : new Attempts())
+    const lane = new Lane(connect, idleFor, from === database ? this.#attempts : new Attempts(ttl))
     this.#lanes.push(lane)
     return lane
   }

@@ -118,3 +118,12 @@ test('a success wakes who waits; a connection that breaks at once was none', asy
   all.broke(performance.now() - 60_000, new Error('broken after a minute'))
   await all.turn(0)
 })
+
+test('a short ttl does not run out while its renewal waits for its turn: a twelfth of it at the most', async () => {
+  const attempts = new Attempts(1_200)
+  attempts.failed(new Error('gone'))
+  for (let i = 0; i < 8; i++) await attempts.turn(1_000)
+  const began = performance.now()
+  await attempts.turn(1_000)
+  expect(performance.now() - began).toBeLessThan(1_200 / 12 + 50)
+})
