@@ -143,7 +143,7 @@ test('another has it just as the command ends by itself: 76, whatever its own co
   await taken(running)
   running.send('exit', { code: 0 })
   expect(await running.exit).toBe(76)
-  expect(running.log).toEqual(['fencepost: "k" was lost (expired) before the command ended'])
+  expect(running.log).toContain('fencepost: "k" was lost (expired) before the command ended')
 })
 
 test('an operator takes it just as the command ends by itself: 76', async () => {
@@ -153,7 +153,7 @@ test('an operator takes it just as the command ends by itself: 76', async () => 
   expect(await fencepost(args, { DATABASE_URL: stage.db.twistedUrl })).toMatchObject({ code: 0 })
   running.send('exit', { code: 0 })
   expect(await running.exit).toBe(76)
-  expect(running.log).toEqual(['fencepost: "k" was lost (forced) before the command ended'])
+  expect(running.log).toContain('fencepost: "k" was lost (forced) before the command ended')
 })
 
 test('people are told in a sentence', async () => {
