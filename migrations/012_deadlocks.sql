@@ -2,10 +2,11 @@
 --
 -- Who waits for whom. The nodes are requests: one in line, or one by which a section of somebody's code holds its lock. What
 -- is asked for inside a section says so (`context`), and the section is over no sooner than that.
---   in line   waits for who holds the key against it, and for those before it in line; for permits, for any one of their holders
+--   in line   waits for who holds the key against it, or against one before it, and for those before it in line; for permits, for
+--             any one of their holders
 --   a section waits for what is asked for in it, and for the sections inside
 -- A lock that was acquired by hand belongs to no section, and waits for nothing. A ticket that names no section, and wants no other
--- key, holds nobody up who is not held up by what it waits for itself: it is not walked to.
+-- key, is not walked to: whoever stands behind it waits for what it waits for. So does a reader behind a writer that waits for readers.
 select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true);
 
 create index waiters_context on waiters (context) where context is not null;
@@ -21,8 +22,11 @@ create function blockers_of(node uuid)
    where w.request = node and l.session is not null and l.request is not null and not l.released
   union all
   select w.ticket, w.key, h.request, w.mode is not distinct from 'permits'
-    from waiters w join holders h on h.key = w.key
-   where w.request = node and w.mode is distinct from 'shared' and not h.released
+    from waiters w join locks l on l.key = w.key join holders h on h.key = w.key
+   where w.request = node and not h.released
+     and (w.mode is distinct from 'shared'
+          or exists (select from waiters a where a.key = l.key and a.ticket > coalesce(l.served, 0) and a.ticket < w.ticket
+                                             and a.mode is distinct from 'shared'))
   union all
   select w.ticket, w.key, a.request, false
     from waiters w join locks l on l.key = w.key

@@ -159,6 +159,27 @@ describe('a circle is told to one of it, and the others get on', () => {
     expect(settled.map(outcomeOf)).toContain('done')
   })
 
+  // Regression: a reader behind a writer that no section waits for was taken to wait for nobody.
+  test('through a writer that is part of no section, and stands between two readers', async () => {
+    const [one, two, other] = [client('1'), client('2'), client('other')]
+    const gate = new Gate(3)
+    const reader = one.withLock('a', { mode: 'shared' }, async () => {
+      await gate.pass()
+      await one.withLock('b', () => {})
+    })
+    const late = two.withLock('b', async () => {
+      await gate.pass()
+      await two.withLock('a', { mode: 'shared' }, () => {})
+    })
+    await until(async () => (await other.query({ key: 'a' })).held.length === 1)
+    const writer = other.withLock('a', () => {})
+    await until(async () => (await other.query({ key: 'a' })).pending.length === 1)
+    await gate.pass()
+    const settled = await Promise.allSettled([reader, late, writer])
+    expect(settled.map(outcomeOf).sort()).toEqual(['deadlock', 'done', 'done'])
+    expect(settled.map(outcomeOf)[2]).toBe('done')
+  })
+
   test('through the queue: one that wants several keys stands before who holds one of them', async () => {
     const [holder, other] = [client('holder'), client('other')]
     const y = await other.acquire('y')

@@ -35,7 +35,7 @@ interface Grant {
   readonly token: string
 }
 
-const [pictures, keys] = [300, 6]
+const [pictures, keys] = [400, 6]
 const grants = (): Promise<Grant[]> =>
   stage.sql(`select request, session, key, token from $schema.locks where session is not null and not released
              union all select request, session, key, token from $schema.holders`) as Promise<Grant[]>
@@ -44,8 +44,8 @@ const inLine = () =>
 
 /** Every third key is a semaphore. */
 function terms(key: number): object {
-  if (key % 3 === 2) return { mode: 'permits', permits: 1 + below(2), capacity: 2 }
-  return below(3) === 0 ? { mode: 'shared' } : {}
+  if (key % 3 === 2) return { mode: 'permits', permits: below(4) > 0 ? 1 : 2, capacity: 2 }
+  return below(2) === 0 ? { mode: 'shared' } : {}
 }
 
 /** What somebody of a picture asks for next: in a section that is held, or as a new task. */
@@ -61,7 +61,7 @@ function nextAsk(picture: number, held: readonly Ask[], isOrdered: boolean): Ask
 /** One ask in each picture, again and again; the answer is all of them. */
 async function paint(isOrdered: boolean): Promise<Map<string, Ask>> {
   const asks = new Map<string, Ask>()
-  for (let round = 0; round < 12; round += 1) {
+  for (let round = 0; round < 14; round += 1) {
     const granted = new Set((await grants()).map(({ request }) => request))
     // In the order in which they asked, so that a seed decides all.
     const held = [...asks.values()].filter(({ request }) => granted.has(request))
