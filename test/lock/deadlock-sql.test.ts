@@ -96,7 +96,7 @@ async function alarms(): Promise<Set<number>> {
   )
   const waits = new Map<string, { picture: number; waits: Wait[] }>()
   for (const { asks, picture, waiter, ticket, key, owner, blocker, alternative } of rows) {
-    const one = waits.get(asks) ?? { picture, waits: [] }
+    const one = waits.get(asks) ?? { picture, waits: [] as Wait[] }
     waits.set(asks, one)
     one.waits.push({
       waiter: Number(waiter),
