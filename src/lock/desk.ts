@@ -206,7 +206,8 @@ export class Desk implements LockHost {
     passing.forget([request])
     // Those that it has: they bear its name by now.
     if (session.held.has(token)) return
-    if (!this.#passPermitsOn(passing, session, token, level ?? token, permits))
+    // Taken by hand before we have heard of them, they are nobody's to have.
+    if (session.isForced(token) || !this.#passPermitsOn(passing, session, token, level ?? token, permits))
       void this.#counterOf(key).returner.release(session, key, token, token, passing)
   }
 
